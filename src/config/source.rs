@@ -1,0 +1,42 @@
+//! A TOML source with the line of every byte, for errors that a user can act on.
+
+use super::Error;
+use crate::protocol::names::near;
+use std::ops::Range;
+use std::path::{Path, PathBuf};
+
+/// A team file's text.
+#[derive(Debug)]
+pub(super) struct Source {
+    pub(super) path: PathBuf,
+    pub(super) text: String,
+}
+
+impl Source {
+    pub(super) fn read(path: &Path) -> Result<Source, Error> {
+        let bytes =
+            std::fs::read(path).map_err(|source| Error::Unreadable { path: path.to_owned(), source })?;
+        match crate::protocol::inbox::text(&bytes) {
+            Ok(text) => Ok(Source { path: path.to_owned(), text: text.to_owned() }),
+            Err(damage) => {
+                Err(Error::TeamFile { path: path.to_owned(), line: 1, problem: damage.to_string() })
+            }
+        }
+    }
+
+    /// An error at a place of the text.
+    pub(super) fn error(&self, span: Option<&Range<usize>>, problem: impl Into<String>) -> Error {
+        let end = span.map_or(0, |s| s.start).min(self.text.len());
+        let line = self.text.as_bytes()[..end].iter().filter(|b| **b == b'\n').count() + 1;
+        Error::TeamFile { path: self.path.clone(), line, problem: problem.into() }
+    }
+
+    /// A word that is none of the known ones, with the nearest of them.
+    pub(super) fn unknown(&self, (span, what): (&Range<usize>, &str), word: &str, known: &[&str]) -> Error {
+        let nearest = match near(word, known.iter().copied()).first() {
+            Some(near) => format!("did you mean '{near}'?"),
+            None => format!("known: {}", known.join(", ")),
+        };
+        self.error(Some(span), format!("unknown {what} '{word}': {nearest}"))
+    }
+}

@@ -1,0 +1,13 @@
+//! throng launches teams of coding agents, one operating-system process each, that coordinate only through files.
+//!
+//! The order of these lines is the law: a room may name only rooms above it (`tests/it/tidy.rs` holds it).
+
+// Ground floor
+pub mod sys;
+
+pub mod protocol;
+
+pub mod config;
+
+// Files
+pub mod store;

@@ -1,0 +1,239 @@
+//! Inbox files (protocol II.3): an array of entries, kept as raw slices so that foreign entries stay byte for byte.
+
+use serde::de::{MapAccess, Visitor};
+use serde::ser::SerializeMap;
+use serde::{Deserialize, Deserializer, Serialize, Serializer};
+use serde_json::value::RawValue;
+use serde_json::{Map, Value};
+use std::fmt;
+
+/// An empty inbox.
+pub const EMPTY: &[u8] = b"[]";
+
+/// One message. Sender, text and time are required, the rest is optional; unknown fields survive.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct Entry {
+    /// Name of the sender.
+    pub from: String,
+    /// The body: plain text, or one JSON object of a structured kind.
+    pub text: String,
+    /// One line for lists.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub summary: Option<String>,
+    /// RFC 3339 with milliseconds and `Z`.
+    pub timestamp: String,
+    /// The sender's colour.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub color: Option<String>,
+    /// Version of the entry's shape: 1.
+    #[serde(default, rename = "msgV", skip_serializing_if = "Option::is_none")]
+    pub version: Option<u64>,
+    /// UUID of the message.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub msg_id: Option<String>,
+    /// Always `message`.
+    #[serde(default, rename = "type", skip_serializing_if = "Option::is_none")]
+    pub kind: Option<String>,
+    /// Whether its owner has it. Absent means no.
+    #[serde(default)]
+    pub read: bool,
+    /// What other programs wrote.
+    #[serde(flatten)]
+    pub extra: Map<String, Value>,
+}
+
+impl Entry {
+    /// A new, unread message.
+    pub fn new(from: &str, text: &str, timestamp: &str, msg_id: &str) -> Entry {
+        Entry {
+            from: from.to_owned(),
+            text: text.to_owned(),
+            summary: None,
+            timestamp: timestamp.to_owned(),
+            color: None,
+            version: Some(1),
+            msg_id: Some(msg_id.to_owned()),
+            kind: Some("message".to_owned()),
+            read: false,
+            extra: Map::new(),
+        }
+    }
+
+    /// What tells this message from all others: its id, else sender, time and text (protocol I.3).
+    pub fn identity(&self) -> String {
+        self.msg_id.clone().unwrap_or_else(|| format!("{}|{}|{}", self.from, self.timestamp, self.text))
+    }
+}
+
+/// Why a file is no inbox.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub enum Damage {
+    /// Nothing but blanks.
+    #[error("the file is empty")]
+    Blank,
+    /// UTF-16 or another encoding that is not UTF-8.
+    #[error("not UTF-8 text ({0})")]
+    Encoding(&'static str),
+    /// No JSON array.
+    #[error("no JSON array: {0}")]
+    Json(String),
+}
+
+/// The entries of one inbox file, as they stand in it.
+#[derive(Debug, Default)]
+pub struct Inbox<'a> {
+    /// Every element of the array, well-formed or not.
+    pub slices: Vec<&'a RawValue>,
+}
+
+/// The text of a JSON file: one leading byte-order mark is skipped.
+///
+/// # Errors
+/// [`Damage::Encoding`], [`Damage::Blank`].
+pub fn text(bytes: &[u8]) -> Result<&str, Damage> {
+    if bytes.starts_with(&[0xff, 0xfe]) || bytes.starts_with(&[0xfe, 0xff]) {
+        return Err(Damage::Encoding("UTF-16; save it as UTF-8"));
+    }
+    let bytes = bytes.strip_prefix(&[0xef, 0xbb, 0xbf]).unwrap_or(bytes);
+    let text = std::str::from_utf8(bytes).map_err(|_| Damage::Encoding("invalid bytes"))?;
+    if text.trim().is_empty() { Err(Damage::Blank) } else { Ok(text) }
+}
+
+impl<'a> Inbox<'a> {
+    /// Reads an inbox file's bytes.
+    ///
+    /// # Errors
+    /// The file's damage. Malformed *entries* are none: see [`Inbox::entries`].
+    pub fn parse(bytes: &'a [u8]) -> Result<Inbox<'a>, Damage> {
+        let slices = serde_json::from_str(text(bytes)?).map_err(|e| Damage::Json(e.to_string()))?;
+        Ok(Inbox { slices })
+    }
+
+    /// The well-formed entries with their index; the others are somebody's mistake and are passed over.
+    pub fn entries(&self) -> impl Iterator<Item = (usize, Entry)> {
+        self.slices.iter().enumerate().filter_map(|(i, raw)| Some((i, serde_json::from_str(raw.get()).ok()?)))
+    }
+
+    /// How many elements are no entries.
+    pub fn malformed(&self) -> usize {
+        self.slices.len() - self.entries().count()
+    }
+}
+
+/// The file with one more entry: what stood in it is not touched.
+///
+/// # Errors
+/// The file's damage.
+pub fn with_entry(bytes: &[u8], entry: &Entry) -> Result<Vec<u8>, Damage> {
+    let inbox = Inbox::parse(bytes)?;
+    let added = pretty(entry);
+    if inbox.slices.is_empty() {
+        return Ok(format!("[\n  {added}\n]").into_bytes());
+    }
+    let head = text(bytes)?.trim_end().trim_end_matches(']').trim_end();
+    Ok(format!("{head},\n  {added}\n]").into_bytes())
+}
+
+/// An array of slices in the original's form: indented by two, no newline at the end.
+pub fn render(slices: &[String]) -> Vec<u8> {
+    if slices.is_empty() { EMPTY.to_vec() } else { format!("[\n  {}\n]", slices.join(",\n  ")).into_bytes() }
+}
+
+/// The slice with `"read": true`; its other fields stay as they are.
+pub fn marked_read(slice: &RawValue) -> String {
+    let Ok(mut fields) = serde_json::from_str::<Fields<'_>>(slice.get()) else {
+        return slice.get().to_owned();
+    };
+    let Ok(truth) = RawValue::from_string("true".to_owned()) else { return slice.get().to_owned() };
+    match fields.0.iter_mut().find(|(key, _)| key == "read") {
+        Some((_, value)) => *value = &truth,
+        None => fields.0.push(("read".to_owned(), &truth)),
+    }
+    pretty(&fields)
+}
+
+/// Pretty JSON as it stands inside the array.
+fn pretty(value: &impl Serialize) -> String {
+    // Serialising plain data to memory cannot fail.
+    serde_json::to_string_pretty(value).unwrap_or_default().replace('\n', "\n  ")
+}
+
+/// A JSON object as a list of raw fields, in order.
+struct Fields<'a>(Vec<(String, &'a RawValue)>);
+
+impl<'de: 'a, 'a> Deserialize<'de> for Fields<'a> {
+    fn deserialize<D: Deserializer<'de>>(from: D) -> Result<Fields<'a>, D::Error> {
+        struct Collect;
+        impl<'de> Visitor<'de> for Collect {
+            type Value = Fields<'de>;
+            fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+                f.write_str("an object")
+            }
+            fn visit_map<M: MapAccess<'de>>(self, mut map: M) -> Result<Fields<'de>, M::Error> {
+                let mut fields = Vec::new();
+                while let Some(field) = map.next_entry()? {
+                    fields.push(field);
+                }
+                Ok(Fields(fields))
+            }
+        }
+        from.deserialize_map(Collect)
+    }
+}
+
+impl Serialize for Fields<'_> {
+    fn serialize<S: Serializer>(&self, to: S) -> Result<S::Ok, S::Error> {
+        let mut map = to.serialize_map(Some(self.0.len()))?;
+        for (key, value) in &self.0 {
+            map.serialize_entry(key, value)?;
+        }
+        map.end()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_appended_entry_has_the_observed_shape() {
+        let mut entry = Entry::new("alpha", "Peer DM body.", "2026-11-30T16:00:10.853Z", "id-1");
+        entry.summary = Some("hi".into());
+        entry.color = Some("blue".into());
+        let first = with_entry(EMPTY, &entry).unwrap();
+        let expected = "[\n  {\n    \"from\": \"alpha\",\n    \"text\": \"Peer DM body.\",\n    \"summary\": \"hi\",\n    \"timestamp\": \"2026-11-30T16:00:10.853Z\",\n    \"color\": \"blue\",\n    \"msgV\": 1,\n    \"msg_id\": \"id-1\",\n    \"type\": \"message\",\n    \"read\": false\n  }\n]";
+        assert_eq!(String::from_utf8(first.clone()).unwrap(), expected);
+        let second = with_entry(&first, &entry).unwrap();
+        assert_eq!(Inbox::parse(&second).unwrap().entries().count(), 2);
+        assert!(second.starts_with(&first[..first.len() - 2]));
+    }
+
+    #[test]
+    fn foreign_entries_stay_byte_for_byte_and_odd_ones_are_passed_over() {
+        let file = br#"[ {"from":"x","text":"a","timestamp":"t","big":12345678901234567890123,"s":"\ud800"} , 42,{"from":1}, {"from":"y","text":"b","timestamp":"t"}]"#;
+        let entry = Entry::new("z", "c", "t", "id");
+        let file = with_entry(file, &entry).unwrap();
+        let text = String::from_utf8(file.clone()).unwrap();
+        assert!(text.contains(
+            r#"{"from":"x","text":"a","timestamp":"t","big":12345678901234567890123,"s":"\ud800"} , 42"#
+        ));
+        let inbox = Inbox::parse(&file).unwrap();
+        assert_eq!(inbox.slices.len(), 5);
+        let marked = marked_read(inbox.slices[3]);
+        assert!(serde_json::from_str::<Entry>(&marked).unwrap().read);
+        let big = RawValue::from_string(r#"{"n":12345678901234567890123,"read":false}"#.into()).unwrap();
+        assert_eq!(
+            marked_read(&big).replace(char::is_whitespace, ""),
+            r#"{"n":12345678901234567890123,"read":true}"#
+        );
+    }
+
+    #[test]
+    fn damage_is_told_apart() {
+        assert_eq!(Inbox::parse(b" \n").unwrap_err(), Damage::Blank);
+        assert!(matches!(Inbox::parse(b"{}").unwrap_err(), Damage::Json(_)));
+        assert!(matches!(Inbox::parse(b"[][]").unwrap_err(), Damage::Json(_)));
+        assert!(matches!(Inbox::parse(&[0xff, 0xfe, b'[', 0]).unwrap_err(), Damage::Encoding(_)));
+        assert!(Inbox::parse(b"\xef\xbb\xbf[]").unwrap().slices.is_empty());
+    }
+}

@@ -1,0 +1,197 @@
+//! One agent's inbox. Anybody appends; only its owner marks and prunes (protocol I.3).
+
+use super::{Error, Result, TeamStore};
+use crate::protocol::layout::Fnv;
+use crate::protocol::{AgentName, Damage, Entry, Inbox, inbox};
+use crate::sys::{atomic_file, failed};
+use std::collections::HashSet;
+use std::path::{Path, PathBuf};
+use std::time::{Duration, Instant};
+
+/// Read entries that stay in the file.
+const READ_KEPT_MAX: usize = 100;
+/// Their size in bytes, together.
+const READ_KEPT_BYTES_MAX: usize = 256 * 1024;
+/// How long a read that met another program's writing is repeated.
+const TORN_READ: Duration = Duration::from_millis(200);
+
+/// An inbox file.
+#[derive(Debug)]
+pub struct Mailbox<'a> {
+    store: &'a TeamStore,
+    agent: AgentName,
+    path: PathBuf,
+}
+
+/// What waits in an inbox.
+#[derive(Debug, Default)]
+pub struct Unread {
+    /// Unread messages, oldest first, each once.
+    pub entries: Vec<Entry>,
+    /// What could not be read, for a warning.
+    pub trouble: Option<String>,
+}
+
+impl<'a> Mailbox<'a> {
+    pub(super) fn new(store: &'a TeamStore, agent: &AgentName) -> Mailbox<'a> {
+        Mailbox { store, agent: agent.clone(), path: store.layout.inbox(&store.name, agent) }
+    }
+
+    /// Where it lies.
+    pub fn path(&self) -> &Path {
+        &self.path
+    }
+
+    /// Makes the file, if it is not there yet, and its folder (case C001), but never the folder of a team that is gone.
+    ///
+    /// # Errors
+    /// [`Error::NoTeam`]; the file system's.
+    pub fn create(&self) -> Result<()> {
+        if !self.store.exists() {
+            return Err(Error::NoTeam(self.store.name.clone()));
+        }
+        let dir = self.store.layout.inboxes(&self.store.name);
+        match std::fs::create_dir(&dir) {
+            Err(e) if e.kind() != std::io::ErrorKind::AlreadyExists => {
+                return Err(failed("create directory", &dir)(e).into());
+            }
+            _ => {}
+        }
+        atomic_file::create_new(&self.path, inbox::EMPTY, atomic_file::SHARED)?;
+        Ok(())
+    }
+
+    /// Removes the file, if nothing ever was in it.
+    ///
+    /// # Errors
+    /// The file system's.
+    pub fn remove_if_empty(&self) -> Result<()> {
+        if atomic_file::read_optional(&self.path)?.is_some_and(|bytes| bytes == inbox::EMPTY) {
+            atomic_file::remove_optional(&self.path)?;
+        }
+        Ok(())
+    }
+
+    /// Adds a message. It counts as sent only when this returns.
+    ///
+    /// A damaged file is kept aside, once for each distinct damage, before it is replaced.
+    ///
+    /// # Errors
+    /// The lock was not had in time, or the file could not be written; then nothing was sent.
+    pub fn append(&self, entry: &Entry) -> Result<()> {
+        self.create()?;
+        self.store.change(&self.path, |bytes| {
+            let bytes = bytes.unwrap_or(inbox::EMPTY);
+            let new = match inbox::with_entry(bytes, entry) {
+                Err(damage) => {
+                    self.quarantine(bytes, &damage)?;
+                    inbox::with_entry(inbox::EMPTY, entry).unwrap_or_default()
+                }
+                Ok(new) => new,
+            };
+            Ok((Some(new), ()))
+        })?;
+        self.store.poke(&self.agent);
+        Ok(())
+    }
+
+    /// What waits. Reads without a lock and never changes the file.
+    ///
+    /// # Errors
+    /// The file system's.
+    pub fn unread(&self) -> Result<Unread> {
+        let all = self.entries()?;
+        let mut seen = HashSet::new();
+        let entries = all.entries.into_iter().filter(|e| !e.read && seen.insert(e.identity())).collect();
+        Ok(Unread { entries, trouble: all.trouble })
+    }
+
+    /// Every well-formed message, read or not.
+    ///
+    /// # Errors
+    /// The file system's.
+    pub fn entries(&self) -> Result<Unread> {
+        let start = Instant::now();
+        loop {
+            let Some(bytes) = atomic_file::read_optional(&self.path)? else { return Ok(Unread::default()) };
+            match Inbox::parse(&bytes) {
+                Ok(inbox) => {
+                    let entries: Vec<Entry> = inbox.entries().map(|(_, entry)| entry).collect();
+                    let odd = inbox.slices.len() - entries.len();
+                    let trouble =
+                        (odd > 0).then(|| format!("{}: {odd} malformed entries", self.path.display()));
+                    return Ok(Unread { entries, trouble });
+                }
+                // Another program may be writing it in place.
+                Err(_) if start.elapsed() < TORN_READ => std::thread::sleep(Duration::from_millis(10)),
+                Err(damage) => {
+                    let kept = self.quarantine(&bytes, &damage)?;
+                    let trouble = format!(
+                        "{} is damaged ({damage}); a copy is at {}",
+                        self.path.display(),
+                        kept.display()
+                    );
+                    return Ok(Unread { entries: Vec::new(), trouble: Some(trouble) });
+                }
+            }
+        }
+    }
+
+    /// Marks messages as read, once their owner's transcript (a script's flushed output) holds them, and prunes: the
+    /// newest [`READ_KEPT_MAX`] read entries stay, malformed ones are put aside.
+    ///
+    /// # Errors
+    /// The lock was not had in time; the messages stay unread then and come again.
+    pub fn mark_read(&self, identities: &[String]) -> Result<()> {
+        self.store.change(&self.path, |bytes| {
+            let bytes = bytes.unwrap_or(inbox::EMPTY);
+            let Ok(inbox) = Inbox::parse(bytes) else { return Ok((None, ())) };
+            let typed: Vec<(usize, Entry)> = inbox.entries().collect();
+            if typed.len() < inbox.slices.len() {
+                self.quarantine(bytes, &Damage::Json("malformed entries".to_owned()))?;
+            }
+            let mut kept: Vec<(bool, String)> = typed
+                .iter()
+                .map(|(i, entry)| match identities.contains(&entry.identity()) && !entry.read {
+                    true => (true, inbox::marked_read(inbox.slices[*i])),
+                    false => (entry.read, inbox.slices[*i].get().to_owned()),
+                })
+                .collect();
+            prune(&mut kept);
+            let slices: Vec<String> = kept.into_iter().map(|(_, slice)| slice).collect();
+            Ok((Some(inbox::render(&slices)), ()))
+        })
+    }
+
+    /// One copy per distinct damage; answers where it is.
+    fn quarantine(&self, bytes: &[u8], damage: &Damage) -> Result<PathBuf> {
+        let mut hash = Fnv::new();
+        hash.add(bytes);
+        let dir = self.store.state().quarantine();
+        let copy = dir.join(format!("{}-{:016x}.json", self.agent, hash.0));
+        atomic_file::make_private_dir(&dir)?;
+        if atomic_file::create_new(&copy, bytes, atomic_file::PRIVATE)? {
+            tracing::warn!(inbox = %self.path.display(), copy = %copy.display(), %damage, "damaged inbox kept aside");
+        }
+        Ok(copy)
+    }
+}
+
+/// Drops the oldest read slices beyond the limits.
+fn prune(slices: &mut Vec<(bool, String)>) {
+    let mut read = 0;
+    let mut bytes = 0;
+    let keep: Vec<bool> = slices
+        .iter()
+        .rev()
+        .map(|(is_read, slice)| {
+            if *is_read {
+                read += 1;
+                bytes += slice.len();
+            }
+            !*is_read || (read <= READ_KEPT_MAX && bytes <= READ_KEPT_BYTES_MAX)
+        })
+        .collect();
+    let mut keep = keep.into_iter().rev();
+    slices.retain(|_| keep.next().unwrap_or(true));
+}

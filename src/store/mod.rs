@@ -1,0 +1,154 @@
+//! Reads and changes protocol files under lock, and keeps throng's own records. No copy stays in memory across calls:
+//! the disk is the truth. Nobody else opens these files.
+
+mod event_log;
+mod guard;
+mod mailbox;
+mod member_file;
+mod records;
+mod task_board;
+mod team_file;
+
+pub use event_log::EventLog;
+pub use mailbox::{Mailbox, Unread};
+pub use member_file::{Exit, MemberRecord, MemberState, PlaceRecord, ProcessRecord};
+pub use records::{Leader, LeaderMode, LimitsRecord, Manifest};
+pub use task_board::{NewTask, TaskBoard};
+pub use team_file::KeepTasks;
+
+use crate::protocol::layout::TeamState;
+use crate::protocol::{AgentName, Layout, TeamName};
+use crate::sys;
+use std::path::PathBuf;
+use std::time::Duration;
+
+/// What can go wrong with the team's files.
+#[derive(Debug, thiserror::Error)]
+pub enum Error {
+    /// The operating system's part.
+    #[error(transparent)]
+    Sys(#[from] sys::Error),
+    /// A file that cannot be read as what it should be. It is left as it is.
+    #[error("{} is damaged: {why}", path.display())]
+    Damaged {
+        /// The file.
+        path: PathBuf,
+        /// What is wrong with it.
+        why: String,
+    },
+    /// There is no such team.
+    #[error("there is no team '{0}'")]
+    NoTeam(TeamName),
+    /// There is one already.
+    #[error("team '{0}' is there already")]
+    TeamExists(TeamName),
+    /// A member of that name is there already.
+    #[error("team '{team}' has a member '{name}' already")]
+    NameTaken {
+        /// The team.
+        team: TeamName,
+        /// The member, as it is written there.
+        name: String,
+    },
+    /// There is no such task.
+    #[error("team '{team}' has no task '{word}'")]
+    NoTask {
+        /// The team.
+        team: TeamName,
+        /// What was asked for: an id or a key.
+        word: String,
+    },
+    /// The task list's rules forbid it.
+    #[error("task {id} {why}")]
+    TaskRefused {
+        /// The task's id.
+        id: String,
+        /// The rule, as the end of a sentence.
+        why: String,
+    },
+}
+
+/// Result of this room.
+pub type Result<T> = std::result::Result<T, Error>;
+
+/// All teams of a configuration directory.
+#[derive(Debug, Clone)]
+pub struct Store {
+    layout: Layout,
+    lock_budget: Duration,
+}
+
+/// The files of one team.
+#[derive(Debug, Clone)]
+pub struct TeamStore {
+    layout: Layout,
+    name: TeamName,
+    lock_budget: Duration,
+}
+
+impl Store {
+    /// The store at `layout`; a shared file's lock is waited for at most `lock_budget`.
+    pub fn new(layout: Layout, lock_budget: Duration) -> Store {
+        Store { layout, lock_budget }
+    }
+
+    /// Where it lies.
+    pub fn layout(&self) -> &Layout {
+        &self.layout
+    }
+
+    /// One team's files, whether or not they are there.
+    pub fn team(&self, name: &TeamName) -> TeamStore {
+        TeamStore { layout: self.layout.clone(), name: name.clone(), lock_budget: self.lock_budget }
+    }
+
+    /// Every team that has shared files or state of ours, sorted by name.
+    pub fn teams(&self) -> Vec<TeamStore> {
+        let mut names: Vec<TeamName> = [self.layout.teams(), self.layout.states()]
+            .iter()
+            .filter_map(|dir| std::fs::read_dir(dir).ok())
+            .flatten()
+            .filter_map(|entry| TeamName::new(entry.ok()?.file_name().to_str()?).ok())
+            .collect();
+        names.sort();
+        names.dedup();
+        names.iter().map(|name| self.team(name)).collect()
+    }
+}
+
+impl TeamStore {
+    /// The team's name.
+    pub fn name(&self) -> &TeamName {
+        &self.name
+    }
+
+    /// Where everything lies.
+    pub fn layout(&self) -> &Layout {
+        &self.layout
+    }
+
+    /// Our own state of this team.
+    pub fn state(&self) -> TeamState {
+        self.layout.state(&self.name)
+    }
+
+    /// One agent's inbox.
+    pub fn mailbox(&self, agent: &AgentName) -> Mailbox<'_> {
+        Mailbox::new(self, agent)
+    }
+
+    /// The task list.
+    pub fn tasks(&self) -> TaskBoard<'_> {
+        TaskBoard::new(self)
+    }
+
+    /// The event log.
+    pub fn events(&self) -> EventLog {
+        EventLog::new(self.state().events())
+    }
+
+    /// Wakes whoever waits for mail of `agent` in a loop of ours.
+    pub fn poke(&self, agent: &AgentName) {
+        sys::socket::poke(&self.layout.socket(&self.name, agent, "wake"));
+    }
+}

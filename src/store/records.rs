@@ -1,0 +1,133 @@
+//! Our own records of a team: how it was started, and who leads it.
+
+use super::{Error, ProcessRecord, Result, TeamStore};
+use crate::protocol::AgentName;
+use crate::sys::flock::{self, Flock};
+use crate::sys::process::Process;
+use crate::sys::{atomic_file, socket};
+use serde::{Deserialize, Serialize};
+use std::path::PathBuf;
+
+/// How a team is led.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum LeaderMode {
+    /// `throng run`: the team ends with its leader.
+    Run,
+    /// `throng up`: the team goes on without its leader.
+    Up,
+    /// `throng spawn` made it: no leader.
+    Spawn,
+}
+
+/// Caps that hold for later spawns too.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct LimitsRecord {
+    /// Most members at once.
+    pub agents: usize,
+}
+
+/// How a team was started.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct Manifest {
+    /// Version of this file: 1.
+    pub version: u32,
+    /// The configuration directory with its shared files.
+    pub config_dir: PathBuf,
+    /// How it is led.
+    pub mode: LeaderMode,
+    /// When, RFC 3339.
+    pub started: String,
+    /// When it was ended, RFC 3339.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub ended: Option<String>,
+    /// Directory of the team file.
+    pub dir: PathBuf,
+    /// Where its members' products go.
+    pub out: PathBuf,
+    /// Names of members that are to be spawned; some may not be yet.
+    pub planned: Vec<AgentName>,
+    /// Caps.
+    pub limits: LimitsRecord,
+    /// `tmux` or `process`.
+    pub backend: String,
+    /// `pane`, `window` or `session`.
+    pub placement: String,
+    /// Command line that shows the team's panes, if it has any.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub attach: Option<String>,
+}
+
+/// Who leads, for showing. The held lock is what counts.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct Leader {
+    /// The process.
+    pub process: ProcessRecord,
+    /// How it leads.
+    pub mode: LeaderMode,
+    /// Since when, RFC 3339.
+    pub since: String,
+}
+
+fn read<T: for<'de> Deserialize<'de>>(path: PathBuf) -> Result<Option<T>> {
+    let Some(bytes) = atomic_file::read_optional(&path)? else { return Ok(None) };
+    serde_json::from_slice(&bytes).map(Some).map_err(|e| Error::Damaged { path, why: e.to_string() })
+}
+
+fn write(path: &std::path::Path, record: &impl Serialize) -> Result<()> {
+    let bytes = serde_json::to_vec_pretty(record).unwrap_or_default();
+    Ok(atomic_file::write(path, &bytes, atomic_file::PRIVATE)?)
+}
+
+impl TeamStore {
+    /// Makes the folders of our own state, and the one for sockets.
+    ///
+    /// # Errors
+    /// The file system's.
+    pub fn create_state(&self) -> Result<()> {
+        let state = self.state();
+        for dir in [state.members(), state.launches(), state.logs(), state.queues()] {
+            atomic_file::make_private_dir(&dir)?;
+        }
+        Ok(socket::private_dir(&self.layout.runtime_dir)?)
+    }
+
+    /// How the team was started; `None` for a team that is not ours.
+    ///
+    /// # Errors
+    /// [`Error::Damaged`].
+    pub fn manifest(&self) -> Result<Option<Manifest>> {
+        read(self.state().manifest())
+    }
+
+    /// Writes the manifest. Only the team's leader, or who makes or ends the team, may.
+    ///
+    /// # Errors
+    /// The file system's.
+    pub fn write_manifest(&self, manifest: &Manifest) -> Result<()> {
+        write(&self.state().manifest(), manifest)
+    }
+
+    /// Becomes the team's leader, if it has none.
+    ///
+    /// # Errors
+    /// The file system's; `None` when another leads.
+    pub fn lead(&self) -> Result<Option<Flock>> {
+        atomic_file::make_private_dir(self.state().dir())?;
+        Ok(Flock::try_acquire(&self.state().leader_lock())?)
+    }
+
+    /// Writes down who leads. The writer must hold the leader's lock.
+    ///
+    /// # Errors
+    /// The file system's.
+    pub fn write_leader(&self, mode: LeaderMode, since: &str) -> Result<()> {
+        let leader = Leader { process: Process::current().into(), mode, since: since.to_owned() };
+        write(&self.state().leader_record(), &leader)
+    }
+
+    /// The leader that lives: the lock is held. `Some(None)` for the moment before it has signed.
+    pub fn leader(&self) -> Option<Option<Leader>> {
+        flock::is_held(&self.state().leader_lock()).then(|| read(self.state().leader_record()).ok().flatten())
+    }
+}

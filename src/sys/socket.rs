@@ -1,0 +1,105 @@
+//! Sockets between processes of one user on one machine: datagrams that wake, streams that ask.
+
+use super::{Error, Result, atomic_file, failed};
+use std::fs;
+use std::io;
+use std::os::fd::{AsFd, BorrowedFd};
+use std::os::unix::fs::{MetadataExt, PermissionsExt};
+use std::os::unix::net::UnixDatagram;
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+/// Makes sure of a directory for sockets that is ours alone: mode 0700, our user's, no link.
+///
+/// # Errors
+/// A path that belongs to somebody else or is no directory is refused.
+pub fn private_dir(path: &Path) -> Result<()> {
+    atomic_file::make_private_dir(path)?;
+    let meta = fs::symlink_metadata(path).map_err(failed("look at", path))?;
+    if !meta.is_dir() || meta.uid() != nix::unistd::geteuid().as_raw() {
+        let source = io::Error::new(io::ErrorKind::PermissionDenied, "not a directory of this user");
+        return Err(Error::Io { deed: "use for sockets", path: path.to_owned(), source });
+    }
+    if meta.permissions().mode() & 0o077 != 0 {
+        fs::set_permissions(path, fs::Permissions::from_mode(0o700)).map_err(failed("restrict", path))?;
+    }
+    Ok(())
+}
+
+/// The receiving end of pokes: a datagram socket that is removed on drop.
+#[derive(Debug)]
+pub struct Waker {
+    socket: UnixDatagram,
+    path: PathBuf,
+}
+
+impl Waker {
+    /// Listens at `path`, replacing what a dead process left there.
+    ///
+    /// # Errors
+    /// The system call's.
+    pub fn bind(path: &Path) -> Result<Waker> {
+        atomic_file::remove_optional(path)?;
+        let socket = UnixDatagram::bind(path).map_err(failed("listen on", path))?;
+        socket.set_nonblocking(true).map_err(failed("listen on", path))?;
+        Ok(Waker { socket, path: path.to_owned() })
+    }
+
+    /// Takes all pokes that have come. Answers whether there were any.
+    pub fn drain(&self) -> bool {
+        let mut any = false;
+        while self.socket.recv(&mut [0; 16]).is_ok() {
+            any = true;
+        }
+        any
+    }
+
+    /// Waits for a poke, at most `limit`. Answers whether one came.
+    pub fn wait(&self, limit: Duration) -> bool {
+        poll_readable(&[self.as_fd()], limit).first().copied().unwrap_or(false) && self.drain()
+    }
+
+    /// Where it listens.
+    pub fn path(&self) -> &Path {
+        &self.path
+    }
+
+    /// The socket itself, for a loop that waits for more than this.
+    ///
+    /// # Errors
+    /// The system call's.
+    pub fn socket(&self) -> io::Result<UnixDatagram> {
+        self.socket.try_clone()
+    }
+}
+
+impl AsFd for Waker {
+    fn as_fd(&self) -> BorrowedFd<'_> {
+        self.socket.as_fd()
+    }
+}
+
+impl Drop for Waker {
+    fn drop(&mut self) {
+        let _ = fs::remove_file(&self.path);
+    }
+}
+
+/// Wakes whoever listens at `path`. A poke is a hint: nobody there is fine, the receiver's poll is the truth.
+pub fn poke(path: &Path) {
+    if let Ok(socket) = UnixDatagram::unbound() {
+        let _ = socket.set_nonblocking(true);
+        let _ = socket.send_to(b"p", path);
+    }
+}
+
+/// Waits until one of the descriptors can be read or has hung up; `Duration::MAX` waits for ever.
+pub fn poll_readable(fds: &[BorrowedFd<'_>], limit: Duration) -> Vec<bool> {
+    use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
+    let mut polled: Vec<PollFd<'_>> = fds.iter().map(|fd| PollFd::new(*fd, PollFlags::POLLIN)).collect();
+    // Rounded up, so that a wait never spins through its last millisecond.
+    let limit = limit.checked_add(Duration::from_micros(999)).unwrap_or(limit);
+    let timeout = PollTimeout::try_from(limit).unwrap_or(PollTimeout::NONE);
+    let _ = poll(&mut polled, timeout);
+    polled.iter().map(|fd| fd.any().unwrap_or(false)).collect()
+}
