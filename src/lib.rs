@@ -11,3 +11,16 @@ pub mod config;
 
 // Files
 pub mod store;
+
+// The launching wing
+pub mod backend;
+
+pub mod driver;
+
+pub mod launch;
+
+// The team
+pub mod leader;
+
+// The front
+pub mod cli;

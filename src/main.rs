@@ -1,3 +1,7 @@
 //! The program.
 
-fn main() {}
+use std::process::ExitCode;
+
+fn main() -> ExitCode {
+    throng::cli::main(std::env::args_os())
+}

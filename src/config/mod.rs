@@ -58,6 +58,8 @@ pub struct Config {
     pub layout: Layout,
     /// `--team`, else `THRONG_TEAM`.
     pub team: Option<TeamName>,
+    /// `--team` alone: the environment's team is not the name of a new one.
+    pub team_flag: Option<TeamName>,
     /// Who we are: `THRONG_AGENT`, else the leader.
     pub me: AgentName,
     /// Whether output is JSON.
@@ -90,6 +92,7 @@ impl Config {
         };
         Ok(Config {
             layout: environment.layout()?,
+            team_flag: flags.team.as_ref().and(team.clone()),
             team,
             me,
             json: flags.json,

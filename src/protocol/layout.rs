@@ -133,6 +133,10 @@ impl TeamState {
     pub fn events(&self) -> PathBuf {
         self.0.join("events.jsonl")
     }
+    /// A folder with nothing but a link to our program, for the members' `PATH`.
+    pub fn bin(&self) -> PathBuf {
+        self.0.join("bin")
+    }
     /// Where our processes queue for a shared file before one of them contends for its lock directory.
     pub fn queues(&self) -> PathBuf {
         self.0.join("queues")

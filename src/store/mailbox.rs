@@ -4,6 +4,7 @@ use super::{Error, Result, TeamStore};
 use crate::protocol::layout::Fnv;
 use crate::protocol::{AgentName, Damage, Entry, Inbox, inbox};
 use crate::sys::{atomic_file, failed};
+use serde_json::json;
 use std::collections::HashSet;
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
@@ -92,6 +93,9 @@ impl<'a> Mailbox<'a> {
             Ok((Some(new), ()))
         })?;
         self.store.poke(&self.agent);
+        let about =
+            json!({"from": entry.from, "to": self.agent, "msg_id": entry.msg_id, "summary": entry.summary});
+        self.store.note("message_sent", &about);
         Ok(())
     }
 
@@ -138,7 +142,7 @@ impl<'a> Mailbox<'a> {
     }
 
     /// Marks messages as read, once their owner's transcript (a script's flushed output) holds them, and prunes: the
-    /// newest [`READ_KEPT_MAX`] read entries stay, malformed ones are put aside.
+    /// newest `READ_KEPT_MAX` read entries stay, malformed ones are put aside.
     ///
     /// # Errors
     /// The lock was not had in time; the messages stay unread then and come again.
@@ -160,7 +164,11 @@ impl<'a> Mailbox<'a> {
             prune(&mut kept);
             let slices: Vec<String> = kept.into_iter().map(|(_, slice)| slice).collect();
             Ok((Some(inbox::render(&slices)), ()))
-        })
+        })?;
+        for identity in identities {
+            self.store.note("message_read", &json!({"by": self.agent, "msg_id": identity}));
+        }
+        Ok(())
     }
 
     /// One copy per distinct damage; answers where it is.

@@ -116,6 +116,8 @@ pub struct MemberRecord {
     pub place: PlaceRecord,
     /// Whether it has a terminal.
     pub tty: bool,
+    /// `never`, `on-failure` or `always`.
+    pub restart: String,
     /// Program and arguments.
     pub command: Vec<String>,
     /// Working directory.
@@ -156,7 +158,7 @@ impl TeamStore {
     /// The file system's.
     pub fn write_member_record(&self, record: &MemberRecord) -> Result<()> {
         let bytes = serde_json::to_vec_pretty(record).unwrap_or_default();
-        Ok(atomic_file::write(&self.state().member(&record.name), &bytes, atomic_file::PRIVATE)?)
+        Ok(atomic_file::write_unsynced(&self.state().member(&record.name), &bytes, atomic_file::PRIVATE)?)
     }
 
     /// Whether a `tend` of this member lives: it holds the member's lock.

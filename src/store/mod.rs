@@ -3,6 +3,7 @@
 
 mod event_log;
 mod guard;
+mod launch_file;
 mod mailbox;
 mod member_file;
 mod records;
@@ -10,6 +11,7 @@ mod task_board;
 mod team_file;
 
 pub use event_log::EventLog;
+pub use launch_file::LaunchFile;
 pub use mailbox::{Mailbox, Unread};
 pub use member_file::{Exit, MemberRecord, MemberState, PlaceRecord, ProcessRecord};
 pub use records::{Leader, LeaderMode, LimitsRecord, Manifest};
@@ -145,6 +147,16 @@ impl TeamStore {
     /// The event log.
     pub fn events(&self) -> EventLog {
         EventLog::new(self.state().events())
+    }
+
+    /// Notes in the event log what happened, and wakes the leader. A log that cannot be written stops nobody.
+    pub fn note(&self, kind: &str, fields: &serde_json::Value) {
+        if self.state().dir().is_dir()
+            && let Err(e) = self.events().append(kind, fields, std::time::SystemTime::now())
+        {
+            tracing::warn!(error = %e, kind, "event not noted");
+        }
+        self.poke(&AgentName::lead());
     }
 
     /// Wakes whoever waits for mail of `agent` in a loop of ours.

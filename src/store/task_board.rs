@@ -5,6 +5,7 @@ use super::{Error, Result, TeamStore};
 use crate::protocol::task::{cycle, open_blockers};
 use crate::protocol::{AgentName, Status, Task};
 use crate::sys::atomic_file;
+use serde_json::json;
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
@@ -102,7 +103,7 @@ impl<'a> TaskBoard<'a> {
                     Ok(())
                 })?;
             }
-            self.store.poke(&AgentName::lead());
+            self.note("task_added", &task);
             Ok(task)
         })
     }
@@ -117,8 +118,16 @@ impl<'a> TaskBoard<'a> {
             let id = self.called(&all, word)?.id.clone();
             self.change_one(&id, |task| change(task, &all))
         })?;
-        self.store.poke(&AgentName::lead());
+        self.note(if task.is_completed() { "task_completed" } else { "task_changed" }, &task);
         Ok(task)
+    }
+
+    fn note(&self, kind: &str, task: &Task) {
+        let about = json!({
+            "id": task.id, "key": task.key(), "subject": task.subject, "status": task.status, "owner": task.owner,
+            "failure": task.failure(),
+        });
+        self.store.note(kind, &about);
     }
 
     /// Takes a task for `owner`, who works on it from now on. One of several at once wins.
@@ -198,10 +207,12 @@ impl<'a> TaskBoard<'a> {
             let theirs = self.list().into_iter().filter(|t| is_theirs(t));
             theirs
                 .map(|t| {
-                    self.change_one(&t.id, |task| {
+                    let task = self.change_one(&t.id, |task| {
                         task.free();
                         Ok(())
-                    })
+                    })?;
+                    self.note("task_freed", &task);
+                    Ok(task)
                 })
                 .collect()
         })

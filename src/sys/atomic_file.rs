@@ -24,6 +24,21 @@ pub struct Pending {
 /// # Errors
 /// Whatever the file system answers, a full disk among it; the target is untouched then.
 pub fn prepare(target: &Path, bytes: &[u8], mode: u32) -> Result<Pending> {
+    let pending = stage(target, bytes, mode)?;
+    pending.file.as_file().sync_data().map_err(failed("write", target))?;
+    Ok(pending)
+}
+
+/// Writes a whole file in one visible step, without waiting for the disk: for what is void after a crash of the
+/// machine anyway, such as records of running processes.
+///
+/// # Errors
+/// As [`write()`].
+pub fn write_unsynced(target: &Path, bytes: &[u8], mode: u32) -> Result<()> {
+    stage(target, bytes, mode)?.commit()
+}
+
+fn stage(target: &Path, bytes: &[u8], mode: u32) -> Result<Pending> {
     let dir = target.parent().unwrap_or(Path::new("."));
     let mut prefix = target.file_name().unwrap_or_default().to_owned();
     prefix.push(".tmp.");
@@ -37,7 +52,6 @@ pub fn prepare(target: &Path, bytes: &[u8], mode: u32) -> Result<Pending> {
             file.as_file().set_permissions(old.permissions())?;
         }
         file.write_all(bytes)?;
-        file.as_file().sync_data()?;
         Ok(file)
     })();
     let file = wrote.map_err(failed("write", target))?;

@@ -5,6 +5,7 @@
 pub mod atomic_file;
 pub mod flock;
 pub mod lock_dir;
+pub mod outlet;
 pub mod process;
 pub mod pty;
 pub mod run;

@@ -57,6 +57,15 @@ impl Process {
         self.is_alive() && kill(Pid::from_raw(self.pid), signal).is_ok()
     }
 
+    /// Takes an ended process out of the process table, if it was left to us as the nearest subreaper.
+    pub fn reap(&self) {
+        if stat(self.pid).is_some_and(|s| s.start == self.start && s.state == 'Z') {
+            // Not our child: whoever's it is reaps it.
+            let _ =
+                nix::sys::wait::waitpid(Pid::from_raw(self.pid), Some(nix::sys::wait::WaitPidFlag::WNOHANG));
+        }
+    }
+
     /// Waits until it has ended, at most `limit`. Answers whether it has.
     pub fn wait_gone(&self, limit: Duration) -> bool {
         let start = Instant::now();
@@ -103,11 +112,11 @@ pub fn carrying(entry: &str, of: Process) -> Vec<Process> {
         .collect()
 }
 
-/// Program names of a process and its ancestors, itself first.
-pub fn lineage(process: Process) -> Vec<String> {
+/// Program names of a process and its ancestors below `until`, itself first.
+pub fn lineage(process: Process, until: Process) -> Vec<String> {
     let mut names = Vec::new();
     let mut pid = process.pid;
-    while pid > 0 && names.len() < 64 {
+    while pid > 1 && pid != until.pid && names.len() < 64 {
         let Some(stat) = stat(pid) else { break };
         names.push(fs::read_to_string(format!("/proc/{pid}/comm")).unwrap_or_default().trim().to_owned());
         pid = stat.parent;

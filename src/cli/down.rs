@@ -1,0 +1,57 @@
+//! `throng down`: ends a team.
+
+use super::context::{Context, span};
+use super::error::{Failure, Result};
+use super::stop::report;
+use crate::leader;
+use crate::protocol::TeamName;
+use crate::store::KeepTasks;
+use std::time::Duration;
+
+/// End a team
+#[derive(Debug, clap::Args)]
+#[command(
+    after_help = "Its shared files are put away among throng's state, with what was not delivered; 'throng gc'
+removes them.
+
+Example:
+  throng down checks"
+)]
+pub struct Down {
+    /// Which (default: as with --team)
+    name: Option<TeamName>,
+    /// Time for its members to end by themselves
+    #[arg(long, value_name = "TIME", value_parser = span, default_value = "5s")]
+    grace: Duration,
+    /// Leave the task list where it is
+    #[arg(long)]
+    keep_tasks: bool,
+}
+
+/// Ends a team.
+pub fn down(verb: &Down, context: &mut Context) -> Result {
+    let store = match &verb.name {
+        Some(name) => context.named(name)?,
+        None => context.team()?,
+    };
+    let manifest = store.manifest()?;
+    let Some(manifest) = manifest else {
+        return Err(Failure::usage(format!(
+            "team '{}' was not made by throng: nothing was ended",
+            store.name()
+        )));
+    };
+    if manifest.ended.is_some() && !store.exists() {
+        return Err(Failure::missing(format!("team '{}' has ended already", store.name())));
+    }
+    let keep = if verb.keep_tasks { KeepTasks::Yes } else { KeepTasks::No };
+    let down = leader::end_team(&store, verb.grace.min(Duration::from_secs(3600)), keep)?;
+    report(context, &down.retired)?;
+    if context.out.json {
+        return Ok(());
+    }
+    if let Some(pid) = down.leader {
+        context.out.line(format!("its leader, process {pid}, was ended"))?;
+    }
+    context.out.line(format!("team {} is down", store.name()))
+}

@@ -1,0 +1,104 @@
+//! `throng logs`: what a teammate printed.
+
+use super::context::{Context, agent, did_you_mean};
+use super::error::{Failure, Result};
+use super::out::Out;
+use crate::launch;
+use crate::protocol::{AgentName, names};
+use crate::store::TeamStore;
+use crate::sys::{failed, watch::DirWatch};
+use std::fs::File;
+use std::io::{Read, Seek, SeekFrom};
+use std::time::Duration;
+
+/// Longest wait between two looks at a growing log.
+const LOOK: Duration = Duration::from_millis(200);
+
+/// Show what a teammate printed
+#[derive(Debug, clap::Args)]
+#[command(after_help = "Example:
+  throng logs bob -f")]
+pub struct Logs {
+    /// Whose
+    name: String,
+    /// Go on until it has ended
+    #[arg(short, long)]
+    follow: bool,
+    /// Only the last lines
+    #[arg(long, value_name = "LINES")]
+    tail: Option<usize>,
+}
+
+/// A member that is or was, by the name a user wrote.
+pub fn known_member(word: &str, store: &TeamStore) -> Result<AgentName> {
+    let name = agent(word, store)?;
+    let members = launch::observe(store)?;
+    match members.iter().find(|m| m.name.as_str().eq_ignore_ascii_case(name.as_str())) {
+        Some(member) => Ok(member.name.clone()),
+        None => {
+            let near = names::near(name.as_str(), members.iter().map(|m| m.name.as_str()));
+            let hint = did_you_mean(&near);
+            Err(Failure::missing(format!("team '{}' has no member '{name}'{hint}", store.name())))
+        }
+    }
+}
+
+/// Shows a log.
+pub fn logs(verb: &Logs, context: &mut Context) -> Result {
+    let store = context.team()?;
+    let name = known_member(&verb.name, &store)?;
+    let path = store.state().log(&name);
+    if !path.exists() && !verb.follow {
+        return Err(Failure::missing(format!("{name} has printed nothing yet")));
+    }
+    let watch = DirWatch::new(&[]);
+    let mut offset = 0;
+    let mut first = verb.tail;
+    loop {
+        // Ended first, then read: nothing printed before the end is missed.
+        let has_ended = launch::observe_one(&store, &name)?.is_none_or(|m| !m.life.is_alive());
+        if let Ok(mut file) = File::open(&path) {
+            let len = file.metadata().map_err(failed("look at log", &path))?.len();
+            // It was put aside and begun anew.
+            offset = if len < offset { 0 } else { offset };
+            file.seek(SeekFrom::Start(offset)).map_err(failed("read log", &path))?;
+            let mut bytes = Vec::new();
+            file.read_to_end(&mut bytes).map_err(failed("read log", &path))?;
+            offset += bytes.len() as u64;
+            print(&mut context.out, last_lines(&bytes, first.take()))?;
+        }
+        if !verb.follow || has_ended {
+            return Ok(());
+        }
+        watch.wait(LOOK);
+    }
+}
+
+fn last_lines(bytes: &[u8], count: Option<usize>) -> &[u8] {
+    let Some(count) = count else { return bytes };
+    let body = bytes.strip_suffix(b"\n").unwrap_or(bytes);
+    let ends = body.iter().enumerate().rev().filter(|(_, b)| **b == b'\n').map(|(i, _)| i);
+    match count.checked_sub(1) {
+        None => &[],
+        Some(skip) => ends.skip(skip).map(|i| &bytes[i + 1..]).next().unwrap_or(bytes),
+    }
+}
+
+/// A terminal gets the bytes as they are; anything else gets text without escape sequences.
+fn print(out: &mut Out, bytes: &[u8]) -> Result {
+    if out.is_terminal { out.bytes(bytes) } else { out.bytes(&strip_ansi_escapes::strip(bytes)) }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_last_lines() {
+        assert_eq!(last_lines(b"a\nb\nc\n", Some(2)), b"b\nc\n");
+        assert_eq!(last_lines(b"a\nb\nc", Some(1)), b"c");
+        assert_eq!(last_lines(b"a\n", Some(5)), b"a\n");
+        assert_eq!(last_lines(b"a\n", Some(0)), b"");
+        assert_eq!(last_lines(b"a\nb", None), b"a\nb");
+    }
+}

@@ -1,0 +1,176 @@
+//! The command line: parses flags, calls one function of a room above, prints, chooses the exit code. One verb, one file.
+
+mod attach;
+mod completions;
+mod context;
+mod doctor;
+mod down;
+mod error;
+mod gc;
+mod help;
+mod inbox;
+mod lead;
+mod logging;
+mod logs;
+mod man;
+mod out;
+mod overview;
+mod run;
+mod screen;
+mod send;
+mod spawn;
+mod status;
+mod stop;
+mod story;
+mod task;
+mod tend;
+mod up;
+mod wait;
+
+use crate::config::{Config, Environment, Flags};
+use clap::{Args, CommandFactory, Parser, Subcommand};
+use context::Context;
+use error::{EXIT_CODES, Failure, Result};
+use std::ffi::OsString;
+use std::io::Write;
+use std::process::ExitCode;
+
+/// Teams of coding agents, one process each, that coordinate only through files.
+#[derive(Debug, Parser)]
+#[command(name = "throng", version, disable_help_subcommand = true, after_help = EXIT_CODES)]
+#[command(args_conflicts_with_subcommands = false)]
+struct Cli {
+    #[command(flatten)]
+    shared: Shared,
+    #[command(subcommand)]
+    verb: Option<Verb>,
+}
+
+/// Flags of every verb.
+#[derive(Debug, Args)]
+struct Shared {
+    /// The team (default: $THRONG_TEAM, else the only one that runs)
+    #[arg(long, global = true, value_name = "NAME")]
+    team: Option<String>,
+    /// JSON instead of text: one object, or one event a line
+    #[arg(long, global = true)]
+    json: bool,
+    /// Log this verb: error, warn, info, debug, trace, or a filter (default: $THRONG_LOG)
+    #[arg(long, global = true, value_name = "LEVEL")]
+    log_level: Option<String>,
+}
+
+#[derive(Debug, Subcommand)]
+enum Verb {
+    /// Start a team from its file, wait for its work, end everything; the exit code tells the truth
+    Run(run::Run),
+    /// Start a team from its file and leave it running
+    Up(up::Up),
+    /// Add a teammate to a team, which is made if need be
+    Spawn(spawn::Spawn),
+    /// Put a message into a teammate's inbox
+    Send(send::Send),
+    /// Look into inboxes, or take a message from one's own
+    Inbox(inbox::Inbox),
+    /// Add, list, claim and complete tasks
+    Task(task::Task),
+    /// Wait until teammates have ended
+    Wait(wait::Wait),
+    /// Show who runs, since when, and what waits
+    Status(status::Status),
+    /// Show what a teammate printed
+    Logs(logs::Logs),
+    /// Show a teammate's present screen as text
+    Screen(screen::Screen),
+    /// Connect this terminal to a teammate's
+    Attach(attach::Attach),
+    /// End teammates
+    Stop(stop::Stop),
+    /// End a team
+    Down(down::Down),
+    /// Remove what ended teams left
+    Gc(gc::Gc),
+    /// Try out what throng needs on this machine
+    Doctor(doctor::Doctor),
+    /// Help on a verb, or on the protocol for teammates
+    Help(help::Help),
+    /// Print shell completions
+    Completions(completions::Completions),
+    /// Print the manual page
+    Man(man::Man),
+    #[command(hide = true)]
+    Tend(tend::Tend),
+    #[command(hide = true)]
+    Lead(lead::Lead),
+}
+
+/// Runs the program with these arguments.
+pub fn main(args: impl IntoIterator<Item = OsString>) -> ExitCode {
+    let cli = match Cli::try_parse_from(args) {
+        Ok(cli) => cli,
+        Err(e) => {
+            // Help and version are answers, not errors; a closed pipe is fine for both.
+            let _ = e.print();
+            return ExitCode::from(if e.use_stderr() { 2 } else { 0 });
+        }
+    };
+    match start(cli) {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(Failure::ReaderGone) => ExitCode::SUCCESS,
+        Err(Failure::Code(code, message)) => {
+            if !message.is_empty() {
+                let _ = writeln!(std::io::stderr(), "throng: {message}");
+            }
+            ExitCode::from(code)
+        }
+        Err(Failure::Signal(signal)) => {
+            crate::sys::signals::die_of(signal);
+            ExitCode::from(128 + u8::try_from(signal as i32).unwrap_or(0))
+        }
+    }
+}
+
+fn start(cli: Cli) -> Result {
+    let environment = Environment::of_this_process()?;
+    let verb = match cli.verb {
+        // The agent's keeper has its own circumstances: they stand in its launch file.
+        Some(Verb::Tend(verb)) => return tend::tend(&verb, &environment),
+        Some(Verb::Help(verb)) => return help::help(&verb),
+        Some(Verb::Completions(verb)) => return completions::completions(&verb),
+        Some(Verb::Man(verb)) => return man::man(&verb),
+        verb => verb,
+    };
+    let flags = Flags { team: cli.shared.team, json: cli.shared.json, log_level: cli.shared.log_level };
+    let mut context = Context::new(Config::resolve(&flags, environment)?);
+    logging::for_verb(&context.config)?;
+    dispatch(verb, &mut context)
+}
+
+fn dispatch(verb: Option<Verb>, context: &mut Context) -> Result {
+    match verb {
+        None => overview::overview(context),
+        Some(Verb::Run(verb)) => run::run(&verb, context),
+        Some(Verb::Up(verb)) => up::up(&verb, context),
+        Some(Verb::Spawn(verb)) => spawn::spawn(&verb, context),
+        Some(Verb::Send(verb)) => send::send(&verb, context),
+        Some(Verb::Inbox(verb)) => inbox::inbox(&verb, context),
+        Some(Verb::Task(verb)) => task::task(&verb, context),
+        Some(Verb::Wait(verb)) => wait::wait(&verb, context),
+        Some(Verb::Status(verb)) => status::status(&verb, context),
+        Some(Verb::Logs(verb)) => logs::logs(&verb, context),
+        Some(Verb::Screen(verb)) => screen::screen(&verb, context),
+        Some(Verb::Attach(verb)) => attach::attach(&verb, context),
+        Some(Verb::Stop(verb)) => stop::stop(&verb, context),
+        Some(Verb::Down(verb)) => down::down(&verb, context),
+        Some(Verb::Gc(verb)) => gc::gc(&verb, context),
+        Some(Verb::Doctor(verb)) => doctor::doctor(&verb, context),
+        Some(Verb::Lead(verb)) => lead::lead(&verb, context),
+        // Dealt with before there was a configuration.
+        Some(Verb::Tend(_) | Verb::Help(_) | Verb::Completions(_) | Verb::Man(_)) => Ok(()),
+    }
+}
+
+/// The whole command line, for help, completions and the manual page.
+fn command() -> clap::Command {
+    Cli::command()
+}

@@ -1,0 +1,175 @@
+//! `throng run`: a team from its file, in the foreground, to its end (I3).
+
+use super::context::{Context, span};
+use super::error::{Failure, Result, verdict};
+use super::out::{Out, Paint};
+use super::story;
+use crate::backend;
+use crate::config::Plan;
+use crate::config::plan::{BackendChoice, Word};
+use crate::leader::{self, Led, Outcome, State};
+use crate::store::{KeepTasks, LeaderMode};
+use crate::sys::flock::Flock;
+use serde_json::{Value, json};
+use std::path::PathBuf;
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+/// What starts a team.
+#[derive(Debug, Clone, clap::Args)]
+pub struct Start {
+    /// The team file, or a directory with a team.toml
+    file: PathBuf,
+    /// Working directory of the team, instead of the file's
+    #[arg(long, value_name = "DIR")]
+    cwd: Option<PathBuf>,
+    /// Where teammates live, instead of the file's: auto, tmux, process
+    #[arg(long, value_name = "BACKEND", value_parser = BackendChoice::parse)]
+    backend: Option<BackendChoice>,
+    /// Directory for what the team makes (default: in throng's state)
+    #[arg(long, value_name = "DIR")]
+    out: Option<PathBuf>,
+}
+
+/// Start a team from its file, wait for its work, end everything
+#[derive(Debug, clap::Args)]
+#[command(
+    after_help = "It ends when every task is completed and every teammate has ended, at the timeout (124),
+or at once when nobody alive can go on (1).
+
+Example:
+  throng run teams-example/checks --timeout 5m"
+)]
+pub struct Run {
+    #[command(flatten)]
+    start: Start,
+    /// Longest duration, instead of the file's: 90s, 10m, 1h30m
+    #[arg(long, value_name = "TIME", value_parser = span)]
+    timeout: Option<Duration>,
+}
+
+/// A team that was made, with the leader's lock.
+pub struct Born {
+    /// The team.
+    pub led: Arc<Led>,
+    /// Held as long as we lead.
+    pub lock: Flock,
+}
+
+/// Makes the team of a file.
+pub fn bear(start: &Start, mode: LeaderMode, context: &Context) -> Result<Born> {
+    let mut plan = Plan::read(&start.file)?;
+    if let Some(name) = &context.config.team_flag {
+        plan.name = name.clone();
+    }
+    let here = &context.config.environment.cwd;
+    if let Some(cwd) = &start.cwd {
+        plan.cwd = here.join(cwd);
+    }
+    if !plan.cwd.is_dir() {
+        return Err(Failure::usage(format!(
+            "the team's working directory {} is not there",
+            plan.cwd.display()
+        )));
+    }
+    let store = context.store.team(&plan.name);
+    let wanted = backend::Wanted {
+        choice: start.backend.unwrap_or(plan.backend),
+        placement: plan.placement,
+        team: &plan.name,
+        layout: &context.config.layout,
+    };
+    let (backend, reason) = backend::choose(&wanted, &context.config.environment)?;
+    let out = start.out.as_ref().map(|dir| here.join(dir));
+    let (lock, manifest) =
+        leader::create(&store, &plan, mode, leader::Home { backend: backend.as_ref(), out })?;
+    let about = json!({"team": plan.name, "backend": backend.name(), "reason": reason, "mode": mode});
+    store.note("team_started", &about);
+    leader::link_program(&store, &context.config.environment.program)?;
+    let led = Led { store, manifest, plan, config: context.config.clone(), backend };
+    Ok(Born { led: Arc::new(led), lock })
+}
+
+/// Runs a team to its end.
+pub fn run(verb: &Run, context: &mut Context) -> Result {
+    let begun = Instant::now();
+    let Born { led, lock } = bear(&verb.start, LeaderMode::Run, context)?;
+    let (store, out_dir) = (led.store.clone(), led.manifest.out.clone());
+    let timeout = verb.timeout.or(led.plan.limits.run_timeout);
+    let state = State::starting(&led.plan, LeaderMode::Run, timeout, begun);
+    let mut shown = Shown::default();
+    let outcome = lead(led, state, &mut |line| shown.show(&mut context.out, line))?;
+    if outcome.left.is_empty() {
+        leader::close(&store, KeepTasks::No)?;
+    }
+    drop(lock);
+    let tasks = shown.tasks();
+    let verdict = verdict(&outcome);
+    let logs = store.state().logs();
+    let end = json!({
+        "event": "run_ended", "success": outcome.is_success(), "seconds": begun.elapsed().as_secs_f64(),
+        "failed": outcome.failed, "stalled": outcome.stalled, "out": out_dir, "logs": logs,
+    });
+    let word = match outcome.is_success() {
+        true => context.out.paint(Paint::Green, "done"),
+        false => context.out.paint(Paint::Red, "failed"),
+    };
+    let text = format!(
+        "{word} in {:.1} s{tasks}\nresults: {}\nlogs:    {}",
+        begun.elapsed().as_secs_f64(),
+        out_dir.display(),
+        logs.display()
+    );
+    // What became of the work is said by the exit code, whoever still listens.
+    match if context.out.json { context.out.json(&end) } else { context.out.line(text) } {
+        Err(Failure::Code(code, message)) => verdict.and(Err(Failure::Code(code, message))),
+        _ => verdict.and(shown.trouble.map_or(Ok(()), Err)),
+    }
+}
+
+/// Leads a team on an event loop of its own.
+pub fn lead(led: Arc<Led>, state: State, show: &mut dyn FnMut(&str)) -> Result<Outcome> {
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
+    let runtime = runtime.map_err(|e| Failure::failed(format!("no event loop: {e}")))?;
+    runtime.block_on(leader::lead(led, state, show)).map_err(|e| Failure::failed(format!("cannot lead: {e}")))
+}
+
+/// The event log as it is shown, and what stood in the way of showing it.
+#[derive(Default)]
+pub struct Shown {
+    is_silent: bool,
+    /// Output that could not be written for another reason than that nobody reads.
+    pub trouble: Option<Failure>,
+    completed: usize,
+    failed: usize,
+}
+
+impl Shown {
+    /// Shows one line of the log.
+    pub fn show(&mut self, out: &mut Out, line: &str) {
+        let Ok(event) = serde_json::from_str::<Value>(line) else { return };
+        if event["event"] == "task_completed" {
+            self.completed += usize::from(event["failure"].is_null());
+            self.failed += usize::from(!event["failure"].is_null());
+        }
+        if self.is_silent {
+            return;
+        }
+        let shown = match out.json {
+            true => out.line(line),
+            false => story::line(out, &event).map_or(Ok(()), |text| out.line(text)),
+        };
+        // The team goes on without a reader.
+        if let Err(failure) = shown {
+            self.is_silent = true;
+            self.trouble = Some(failure).filter(|f| !matches!(f, Failure::ReaderGone));
+        }
+    }
+
+    fn tasks(&self) -> String {
+        match (self.completed, self.failed) {
+            (0, 0) => String::new(),
+            (done, failed) => format!(": {done} tasks completed, {failed} failed"),
+        }
+    }
+}

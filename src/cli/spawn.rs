@@ -1,0 +1,153 @@
+//! `throng spawn`: one more teammate.
+
+use super::context::Context;
+use super::error::{Failure, Result};
+use super::send::body;
+use crate::backend::{self, Backend};
+use crate::config::Plan;
+use crate::config::plan::{BackendChoice, Limits, MemberPlan, Placement, Restart, Word};
+use crate::launch;
+use crate::leader;
+use crate::protocol::{AgentName, TeamName};
+use crate::store::{LeaderMode, Manifest, PlaceRecord, TeamStore};
+use serde_json::json;
+use std::collections::BTreeMap;
+use std::path::PathBuf;
+
+/// Add a teammate to a team, which is made if need be
+#[derive(Debug, clap::Args)]
+#[command(after_help = "Example:
+  throng spawn bob --team demo -- sh -c 'throng inbox take --wait'")]
+pub struct Spawn {
+    /// Its name
+    name: String,
+    /// Its working directory
+    #[arg(long, value_name = "DIR")]
+    cwd: Option<PathBuf>,
+    /// A variable for it; can be given several times
+    #[arg(long, value_name = "KEY=VALUE", value_parser = variable)]
+    env: Vec<(String, String)>,
+    /// Give it no terminal
+    #[arg(long)]
+    no_tty: bool,
+    /// When to start it again: never, on-failure, always
+    #[arg(long, value_name = "WHEN", default_value = "never", value_parser = Restart::parse)]
+    restart: Restart,
+    /// Where a new team lives: auto, tmux, process
+    #[arg(long, value_name = "BACKEND", value_parser = BackendChoice::parse)]
+    backend: Option<BackendChoice>,
+    /// First message in its inbox: text, - for standard input, @FILE
+    #[arg(long, value_name = "TEXT")]
+    prompt: Option<String>,
+    /// Its program and arguments
+    #[arg(last = true, required = true, value_name = "CMD")]
+    command: Vec<String>,
+}
+
+fn variable(text: &str) -> std::result::Result<(String, String), String> {
+    match text.split_once('=') {
+        Some((key, value)) if !key.is_empty() => Ok((key.to_owned(), value.to_owned())),
+        _ => Err(format!("'{text}' is not KEY=VALUE")),
+    }
+}
+
+/// Spawns one teammate.
+pub fn spawn(verb: &Spawn, context: &mut Context) -> Result {
+    let name = AgentName::for_member(&verb.name)?;
+    let here = context.config.environment.cwd.clone();
+    let member = MemberPlan {
+        name: name.clone(),
+        command: verb.command.clone(),
+        cwd: verb.cwd.clone().unwrap_or_default(),
+        env: verb.env.iter().cloned().collect::<BTreeMap<_, _>>(),
+        tty: !verb.no_tty,
+        restart: verb.restart,
+        prompt: verb.prompt.as_deref().map(body).transpose()?,
+    };
+    let (store, manifest) = home(verb, context)?;
+    let (backend, reason) = match verb.backend {
+        Some(choice) => {
+            choose(&store, choice, Placement::parse(&manifest.placement).unwrap_or_default(), context)?
+        }
+        None => backend_of(&store, &manifest, context)?,
+    };
+    let place = launch::spawn(&launch::Spawn {
+        store: &store,
+        manifest: &manifest,
+        config: &context.config,
+        backend: backend.as_ref(),
+        plan: &member,
+        cwd: &here,
+        ends_with: None,
+    })?;
+    let view = launch::observe_one(&store, &name)?;
+    let pid = view.and_then(|v| match v.life {
+        launch::Life::Ready(process) => Some(process.pid),
+        _ => None,
+    });
+    if context.out.json {
+        let about = json!({"team": store.name(), "name": name, "pid": pid, "place": place, "backend": backend.name(), "reason": reason});
+        return context.out.json(&about);
+    }
+    let at = match &place {
+        PlaceRecord::Process => String::new(),
+        PlaceRecord::Tmux { pane, .. } => format!(", pane {pane}"),
+    };
+    let pid = pid.map_or("ended already".to_owned(), |pid| format!("process {pid}"));
+    context.out.line(format!("{name} is ready in team {}: {pid}{at}", store.name()))
+}
+
+/// The team to spawn into. A team that is named and not there is made.
+fn home(verb: &Spawn, context: &Context) -> Result<(TeamStore, Manifest)> {
+    let not_ours = |team: &TeamName| Failure::usage(format!("team '{team}' was not made by throng"));
+    let store = match &context.config.team {
+        Some(name) => context.store.team(name),
+        None => context.team()?,
+    };
+    if store.exists() {
+        let manifest = store.manifest()?.ok_or_else(|| not_ours(store.name()))?;
+        return Ok((store, manifest));
+    }
+    let plan = empty_plan(&store, context);
+    let choice = verb.backend.unwrap_or_default();
+    let (backend, _) = choose(&store, choice, plan.placement, context)?;
+    let home = leader::Home { backend: backend.as_ref(), out: None };
+    let (_lock, manifest) = leader::create(&store, &plan, LeaderMode::Spawn, home)?;
+    leader::link_program(&store, &context.config.environment.program)?;
+    Ok((store, manifest))
+}
+
+/// The plan of a team that no file describes.
+pub fn empty_plan(store: &TeamStore, context: &Context) -> Plan {
+    let here = context.config.environment.cwd.clone();
+    Plan {
+        name: store.name().clone(),
+        backend: BackendChoice::Auto,
+        placement: Placement::default(),
+        dir: here.clone(),
+        cwd: here,
+        limits: Limits::default(),
+        members: Vec::new(),
+        tasks: Vec::new(),
+    }
+}
+
+/// The backend that a team was started with.
+pub fn backend_of(
+    store: &TeamStore,
+    manifest: &Manifest,
+    context: &Context,
+) -> Result<(Box<dyn Backend>, String)> {
+    let choice = BackendChoice::parse(&manifest.backend).unwrap_or_default();
+    choose(store, choice, Placement::parse(&manifest.placement).unwrap_or_default(), context)
+}
+
+fn choose(
+    store: &TeamStore,
+    choice: BackendChoice,
+    placement: Placement,
+    context: &Context,
+) -> Result<(Box<dyn Backend>, String)> {
+    let wanted = backend::Wanted { choice, placement, team: store.name(), layout: store.layout() };
+    Ok(backend::choose(&wanted, &context.config.environment)?)
+}

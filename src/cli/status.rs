@@ -1,0 +1,209 @@
+//! `throng status`: who runs, since when, and what waits.
+
+use super::context::Context;
+use super::error::{Failure, Result};
+use super::out::{Out, Paint, age};
+use crate::launch::{self, Life, MemberView};
+use crate::protocol::{AgentName, Task};
+use crate::store::{Leader, Manifest, PlaceRecord, TeamStore};
+use crate::sys::process::resident_kb;
+use crate::sys::watch::DirWatch;
+use serde_json::{Value, json};
+use std::time::Duration;
+
+/// Show who runs, since when, and what waits
+#[derive(Debug, clap::Args)]
+#[command(after_help = "Examples:
+  throng status --watch
+  throng status --json | jq '.members[] | select(.state == \"exited\")'")]
+pub struct Status {
+    /// Show again on every change
+    #[arg(long)]
+    watch: bool,
+}
+
+/// What is shown of a team.
+struct Picture {
+    manifest: Option<Manifest>,
+    leader: Option<Option<Leader>>,
+    members: Vec<(MemberView, usize)>,
+    tasks: Vec<Task>,
+    lead_unread: usize,
+}
+
+/// Shows a team.
+pub fn status(verb: &Status, context: &mut Context) -> Result {
+    let store = context.team()?;
+    if !verb.watch {
+        return show(&look(&store)?, &store, &mut context.out);
+    }
+    let inboxes = store.layout().inboxes(store.name());
+    let watch = DirWatch::new(&[&store.state().members(), &inboxes, store.tasks().dir()]);
+    let mut before = Value::Null;
+    loop {
+        let picture = look(&store)?;
+        let now = as_json(&picture, &store);
+        // Times pass on a terminal; elsewhere only changes are worth a line.
+        if context.out.is_terminal && !context.out.json {
+            context.out.bytes(b"\x1b[2J\x1b[H")?;
+            show(&picture, &store, &mut context.out)?;
+        } else if now != before {
+            show(&picture, &store, &mut context.out)?;
+        }
+        before = now;
+        if !store.exists() {
+            return Ok(());
+        }
+        watch.wait(Duration::from_secs(1));
+    }
+}
+
+fn look(store: &TeamStore) -> Result<Picture> {
+    let manifest = store.manifest()?;
+    let members = launch::observe(store)?;
+    if manifest.is_none() && !store.exists() {
+        return Err(Failure::missing(format!("there is no team '{}'", store.name())));
+    }
+    let unread = |name: &AgentName| store.mailbox(name).unread().map_or(0, |u| u.entries.len());
+    Ok(Picture {
+        manifest,
+        leader: store.leader(),
+        members: members.into_iter().map(|m| (m.clone(), unread(&m.name))).collect(),
+        tasks: store.tasks().list(),
+        lead_unread: unread(&AgentName::lead()),
+    })
+}
+
+fn as_json(picture: &Picture, store: &TeamStore) -> Value {
+    let members: Vec<Value> = picture.members.iter().map(|(m, unread)| member_json(m, *unread)).collect();
+    let leader = picture.leader.as_ref().map(|leader| serde_json::to_value(leader).unwrap_or_default());
+    let tasks = |wanted: &dyn Fn(&Task) -> bool| picture.tasks.iter().filter(|t| wanted(t)).count();
+    json!({
+        "team": store.name(),
+        "state": state_word(picture, store),
+        "mode": picture.manifest.as_ref().map(|m| m.mode),
+        "backend": picture.manifest.as_ref().map(|m| &m.backend),
+        "attach": picture.manifest.as_ref().and_then(|m| m.attach.as_ref()),
+        "started": picture.manifest.as_ref().map(|m| &m.started),
+        "ended": picture.manifest.as_ref().and_then(|m| m.ended.as_ref()),
+        "leader": leader,
+        "lead_unread": picture.lead_unread,
+        "members": members,
+        "tasks": {
+            "all": picture.tasks.len(),
+            "completed": tasks(&|t| t.is_completed() && t.failure().is_none()),
+            "failed": tasks(&|t| t.failure().is_some()),
+        },
+    })
+}
+
+fn member_json(member: &MemberView, unread: usize) -> Value {
+    let record = member.record.as_ref();
+    let exit = match member.life {
+        Life::Exited(exit) | Life::Restarting(exit) => Some(exit),
+        _ => None,
+    };
+    json!({
+        "name": member.name,
+        "state": member.life.word(),
+        "since": record.map(|r| &r.since),
+        "pid": pid(member),
+        "tend": record.map(|r| r.tend.pid),
+        "place": record.map(|r| &r.place),
+        "exit": exit,
+        "restarts": record.map_or(0, |r| r.restarts),
+        "unread": unread,
+        "resident_kb": pid(member).and_then(resident_kb),
+        "cwd": record.map(|r| &r.cwd),
+        "command": record.map(|r| &r.command),
+        "note": record.and_then(|r| r.note.as_ref()),
+    })
+}
+
+fn pid(member: &MemberView) -> Option<i32> {
+    match member.life {
+        Life::Ready(process) | Life::Lost(Some(process)) => Some(process.pid),
+        _ => None,
+    }
+}
+
+fn state_word(picture: &Picture, store: &TeamStore) -> &'static str {
+    let ended = picture.manifest.as_ref().is_some_and(|m| m.ended.is_some());
+    let alive = picture.members.iter().any(|(m, _)| m.record.is_some() && m.life.is_alive());
+    match (&picture.manifest, &picture.leader) {
+        _ if ended => "ended",
+        (_, Some(_)) => "led",
+        (None, None) => "of another program",
+        (Some(_), None) if alive => "without a leader",
+        (Some(_), None) if store.exists() => "nobody alive",
+        (Some(_), None) => "gone",
+    }
+}
+
+fn show(picture: &Picture, store: &TeamStore, out: &mut Out) -> Result {
+    if out.json {
+        return out.json(&as_json(picture, store));
+    }
+    let started = picture.manifest.as_ref().map_or(String::new(), |m| format!(", for {}", age(&m.started)));
+    let leader = match &picture.leader {
+        Some(Some(leader)) => format!(" by process {}", leader.process.pid),
+        _ => String::new(),
+    };
+    let backend = picture.manifest.as_ref().map_or(String::new(), |m| format!(", {}", m.backend));
+    out.line(format!("team {}: {}{leader}{started}{backend}", store.name(), state_word(picture, store)))?;
+    if let Some(attach) =
+        picture.manifest.as_ref().filter(|m| m.ended.is_none()).and_then(|m| m.attach.as_ref())
+    {
+        out.line(format!("see it with: {attach}"))?;
+    }
+    let mut rows: Vec<Vec<String>> = Vec::new();
+    for (member, unread) in &picture.members {
+        rows.push(row(member, *unread, out));
+    }
+    if rows.is_empty() {
+        out.line("no members: add one with 'throng spawn NAME -- CMD'")?;
+    }
+    out.table(&rows)?;
+    if !picture.tasks.is_empty() {
+        let completed = picture.tasks.iter().filter(|t| t.is_completed()).count();
+        let failed = picture.tasks.iter().filter(|t| t.failure().is_some()).count();
+        let failed = if failed > 0 { format!(", {failed} failed") } else { String::new() };
+        out.line(format!("tasks: {completed} of {} completed{failed}", picture.tasks.len()))?;
+    }
+    if picture.lead_unread > 0 {
+        out.line(format!("mail for you: {} unread, see 'throng inbox list'", picture.lead_unread))?;
+    }
+    Ok(())
+}
+
+fn row(member: &MemberView, unread: usize, out: &Out) -> Vec<String> {
+    let paint = match member.life {
+        Life::Ready(_) => Paint::Green,
+        life if life.has_failed() => Paint::Red,
+        Life::Exited(_) => Paint::Dim,
+        _ => Paint::Yellow,
+    };
+    let word = match member.life {
+        Life::Exited(exit) => exit.to_string(),
+        Life::Restarting(exit) => format!("restarting, {exit}"),
+        life => life.word().to_owned(),
+    };
+    let record = member.record.as_ref();
+    let place = match record.map(|r| &r.place) {
+        Some(PlaceRecord::Tmux { pane, .. }) => format!("pane {pane}"),
+        _ => String::new(),
+    };
+    let restarts = match record.map_or(0, |r| r.restarts) {
+        0 => String::new(),
+        n => format!(", {n} restarts"),
+    };
+    let note = record.and_then(|r| r.note.as_ref()).map_or(String::new(), |note| format!("  ({note})"));
+    vec![
+        member.name.to_string(),
+        out.paint(paint, &word),
+        record.map_or(String::new(), |r| age(&r.since)),
+        pid(member).map_or(String::new(), |pid| format!("process {pid}")),
+        place,
+        format!("{unread} unread{restarts}{note}"),
+    ]
+}

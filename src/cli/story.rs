@@ -1,0 +1,59 @@
+//! Events of the log as lines for people.
+
+use super::out::{Out, Paint};
+use serde_json::Value;
+
+/// The line for an event, or `None` for one that people do not need to see.
+pub fn line(out: &Out, event: &Value) -> Option<String> {
+    let text = |key: &str| event[key].as_str().unwrap_or_default().to_owned();
+    let (good, bad) = (Paint::Green, Paint::Red);
+    let who = |key: &str| format!("{:<12}", text(key));
+    let task = || {
+        let key = event["key"].as_str().map_or(String::new(), |key| format!(" ({key})"));
+        format!("{:<12}task {}{key} {}", "", text("id"), text("subject"))
+    };
+    Some(match event["event"].as_str()? {
+        "team_started" => {
+            format!("{} on {} ({})", text("team"), text("backend"), text("reason"))
+        }
+        "member_ready" => format!("{}ready, process {}", who("agent"), event["pid"]),
+        "member_restarting" => format!("{}{}, will be started again", who("agent"), exit(&event["exit"])),
+        "member_ended" => {
+            let how = exit(&event["exit"]);
+            let well = event["exit"]["code"] == 0;
+            let note = event["note"].as_str().map_or(String::new(), |note| format!(" ({note})"));
+            format!("{}{}{note}", who("agent"), out.paint(if well { good } else { bad }, &how))
+        }
+        "member_failed" | "spawn_failed" => {
+            format!("{}{} {}", who("agent"), out.paint(bad, "not started:"), text("why"))
+        }
+        "message_sent" => {
+            let summary = event["summary"].as_str().map_or(String::new(), |s| format!(": {s}"));
+            format!("{}-> {}{summary}", who("from"), text("to"))
+        }
+        "lead_mail" => {
+            let body = text("text");
+            format!("{}says: {}", who("from"), body.trim_end().replace('\n', &format!("\n{:<14}", "")))
+        }
+        "task_completed" => match event["failure"].as_str() {
+            Some(why) => format!("{}: {}", task(), out.paint(bad, &format!("failed: {why}"))),
+            None => format!("{}: {}", task(), out.paint(good, "completed")),
+        },
+        "task_changed" if event["status"] == "in_progress" => {
+            format!("{}: {} works on it", task(), text("owner"))
+        }
+        "task_freed" => format!("{}: {}", task(), out.paint(Paint::Yellow, "its owner is gone")),
+        "stalled" => format!("{} {}", out.paint(bad, "stalled:"), text("why")),
+        "team_ending" => out.paint(Paint::Dim, &format!("ending: {}", text("why"))),
+        _ => return None,
+    })
+}
+
+/// An exit as the log has it, for people.
+fn exit(exit: &Value) -> String {
+    match (exit["code"].as_i64(), exit["signal"].as_i64()) {
+        (Some(code), _) => format!("exited {code}"),
+        (_, Some(signal)) => format!("killed by signal {signal}"),
+        _ => "ended".to_owned(),
+    }
+}

@@ -1,0 +1,120 @@
+//! Ending a member for certain (B10): asked, then TERM to its group, then KILL; verified by pid and start time; its place
+//! closed; its unfinished tasks freed. Only what carries this launch's mark is ended.
+
+use super::{Life, control, observe_one};
+use crate::protocol::AgentName;
+use crate::store::{self, Exit, MemberRecord, TeamStore};
+use crate::sys::process::{self, Process};
+use crate::{backend, sys};
+use nix::sys::signal::Signal;
+use std::time::{Duration, Instant};
+
+/// How much longer than the grace `tend` may take to end its tree.
+const TEND_TAKES_MAX: Duration = Duration::from_secs(7);
+
+/// How a member was ended.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Retired {
+    /// The member.
+    pub name: AgentName,
+    /// What ended it: `ended before`, `by itself when asked`, `by KILL`, ...
+    pub how: &'static str,
+    /// Its exit, if it is known.
+    pub exit: Option<Exit>,
+    /// What is still there and should not be.
+    pub left: Vec<String>,
+}
+
+/// Ends a member; bounded by `grace` and a few seconds.
+///
+/// # Errors
+/// The files cannot be read. What could not be ended is in the answer.
+pub fn retire(store: &TeamStore, agent: &AgentName, grace: Duration) -> store::Result<Option<Retired>> {
+    let Some(view) = observe_one(store, agent)? else { return Ok(None) };
+    let mut retired = Retired { name: agent.clone(), how: "ended before", exit: None, left: Vec::new() };
+    if let Some(record) = &view.record {
+        let tend = Process::from(record.tend);
+        if tend.is_alive() {
+            retired.how = end_by_tend(store, record, grace);
+        }
+        if end_strays(record) && !matches!(view.life, Life::Ready(_)) {
+            retired.how = "by KILL, its tend being gone";
+        }
+        retired.exit = match store.member_record(agent)?.map(|r| r.state) {
+            Some(store::MemberState::Exited { exit }) => Some(exit),
+            _ => None,
+        };
+        tend.reap();
+        if tend.is_alive() {
+            retired.left.push(format!("tend, process {}", tend.pid));
+        }
+        if let Err(e) = backend::close(&record.place, &record.launch) {
+            retired.left.push(e.to_string());
+        }
+    }
+    store.tasks().free_tasks_of(agent)?;
+    forget(store, agent)?;
+    store.note(
+        "member_retired",
+        &serde_json::json!({"agent": agent, "how": retired.how, "left": retired.left}),
+    );
+    Ok(Some(retired))
+}
+
+/// Removes a member's row, launch file and lock. Its inbox, its file and its log stay.
+///
+/// # Errors
+/// The lock was not had in time.
+pub fn forget(store: &TeamStore, agent: &AgentName) -> store::Result<()> {
+    sys::atomic_file::remove_optional(&store.state().launch(agent))?;
+    let gone = store.change_team(|team| {
+        team.members.retain(|m| m.name != agent.as_str());
+        Ok(())
+    });
+    match gone {
+        Err(store::Error::NoTeam(_)) => Ok(()),
+        other => other,
+    }
+}
+
+/// Has `tend` end its tree; a `tend` that does not is killed.
+fn end_by_tend(store: &TeamStore, record: &MemberRecord, grace: Duration) -> &'static str {
+    let tend = Process::from(record.tend);
+    let start = Instant::now();
+    if control::stop(store, &record.name, grace).is_err() {
+        tend.signal(Signal::SIGTERM);
+    }
+    if tend.wait_gone(grace) {
+        return "by itself when asked";
+    }
+    if tend.wait_gone(TEND_TAKES_MAX) {
+        return if start.elapsed() < grace { "by itself when asked" } else { "by KILL" };
+    }
+    tend.signal(Signal::SIGKILL);
+    tend.wait_gone(Duration::from_secs(1));
+    "by KILL, its tend too"
+}
+
+/// Kills what still carries the mark of a launch whose `tend` is gone. Answers whether there was anything.
+fn end_strays(record: &MemberRecord) -> bool {
+    let mark = format!("THRONG_LAUNCH={}", record.launch);
+    let me = Process::current();
+    let mut any = false;
+    for _ in 0..50 {
+        let strays: Vec<Process> = process::carrying(&mark, me)
+            .into_iter()
+            .filter(|p| !process::lineage(*p, me).iter().any(|name| super::tend::is_multiplexer(name)))
+            .collect();
+        if strays.is_empty() {
+            break;
+        }
+        any = true;
+        for stray in &strays {
+            stray.signal(Signal::SIGKILL);
+        }
+        for stray in &strays {
+            stray.wait_gone(Duration::from_millis(100));
+        }
+    }
+    any
+}

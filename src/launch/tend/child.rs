@@ -1,0 +1,66 @@
+//! The agent's process: started with exact argv, environment and directory, in a session or group of its own.
+
+use crate::store::{Exit, LaunchFile};
+use crate::sys::outlet;
+use crate::sys::process::Process;
+use crate::sys::pty::{Pty, Size};
+use nix::sys::wait::{WaitPidFlag, WaitStatus, waitpid};
+use nix::unistd::Pid;
+use std::fs::File;
+use std::io;
+use std::os::fd::OwnedFd;
+use std::os::unix::process::CommandExt;
+use std::process::{Command, Stdio};
+
+/// A running agent.
+pub(super) struct Child {
+    pub(super) process: Process,
+    /// What it prints can be read here; with a terminal, it reads what is written here.
+    pub(super) output: File,
+    /// Nobody will print any more, though the agent may still run.
+    pub(super) has_closed_output: bool,
+}
+
+impl Child {
+    /// Starts it; `term` is the kind of terminal it gets, if any.
+    pub(super) fn start(launch: &LaunchFile, size: Size, term: &str) -> io::Result<Child> {
+        let mut command = Command::new(&launch.program);
+        command.arg0(launch.argv.first().map_or("", String::as_str)).args(launch.argv.iter().skip(1));
+        command.env_clear().envs(&launch.env).current_dir(&launch.cwd);
+        // A shell trusts PWD only if it names the directory it is in.
+        command.env("PWD", &launch.cwd);
+        let output = if launch.tty {
+            command.env("TERM", term);
+            let pty = Pty::open(size)?;
+            pty.give_to(&mut command)?;
+            pty.ours
+        } else {
+            command.env("TERM", "dumb").process_group(0);
+            let (ours, theirs) = io::pipe()?;
+            command.stdin(Stdio::null()).stdout(theirs.try_clone()?).stderr(theirs);
+            File::from(OwnedFd::from(ours))
+        };
+        outlet::set_nonblocking(&output)?;
+        let child = command.spawn()?;
+        // The std handle is dropped: we reap every child by pid, escaped ones too.
+        let pid = child.id().cast_signed();
+        let process = Process::of(pid).unwrap_or(Process { pid, start: 0 });
+        Ok(Child { process, output, has_closed_output: false })
+    }
+}
+
+/// Reaps every child that has ended, escaped ones too. Answers how `agent` ended, if it did.
+pub(super) fn reap(agent: Option<Process>) -> Option<Exit> {
+    let mut exit = None;
+    loop {
+        let (pid, how) = match waitpid(Pid::from_raw(-1), Some(WaitPidFlag::WNOHANG)) {
+            Ok(WaitStatus::Exited(pid, code)) => (pid, Exit::Code(code)),
+            Ok(WaitStatus::Signaled(pid, signal, _)) => (pid, Exit::Signal(signal as i32)),
+            Err(nix::errno::Errno::EINTR) => continue,
+            _ => return exit,
+        };
+        if agent.is_some_and(|a| a.pid == pid.as_raw()) {
+            exit = Some(how);
+        }
+    }
+}

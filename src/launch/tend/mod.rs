@@ -1,0 +1,514 @@
+//! `tend`: stands between a place and its agent. It gives the agent a terminal of its own and relays, keeps log and
+//! screen, takes in what escapes the agent's group, writes down how the agent ended, starts it again by policy, and ends
+//! the whole tree when it is told to, when its place is gone, or when the leader of a `run` has died.
+//!
+//! One thread, one loop over descriptors; it never waits for anything but them.
+
+mod child;
+mod desk;
+mod place;
+mod screen;
+
+use crate::config::plan::{Restart, Word};
+use crate::protocol::timestamp;
+use crate::store::{Exit, LaunchFile, MemberRecord, MemberState, PlaceRecord, Store, TeamStore};
+use crate::sys::flock::Flock;
+use crate::sys::lock_dir;
+use crate::sys::outlet::Outlet;
+use crate::sys::process::{self, Process};
+use crate::sys::pty::{self, Size};
+use child::Child;
+use desk::{Desk, Request};
+use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
+use nix::sys::signal::{SigSet, Signal};
+use nix::sys::signalfd::{SfdFlags, SignalFd};
+use place::Terminal;
+use screen::Screen;
+use serde_json::json;
+use std::io::{self, Read, Write};
+use std::os::fd::{AsFd, OwnedFd};
+use std::time::{Duration, Instant, SystemTime};
+
+/// Grace of an agent whose place or leader is gone: nobody waits for it.
+const GRACE_ALONE: Duration = Duration::from_secs(1);
+/// Grace of what an agent left behind when it ended.
+const GRACE_LEFT_BEHIND: Duration = Duration::from_millis(500);
+/// How long killed processes are waited for before they are reported instead.
+const KILL_TAKES_MAX: Duration = Duration::from_secs(5);
+/// How long the last output of an ended agent is waited for.
+const DRAIN_MAX: Duration = Duration::from_millis(100);
+/// First pause before a restart; it doubles up to the second.
+const BACKOFF_FIRST: Duration = Duration::from_millis(500);
+const BACKOFF_MAX: Duration = Duration::from_secs(30);
+/// Most restarts in a row without a life of [`HEALTHY_LIFE`].
+const RESTARTS_IN_A_ROW_MAX: u32 = 5;
+const HEALTHY_LIFE: Duration = Duration::from_secs(60);
+/// Longest wait for an earlier `tend` of this name to let go of its lock.
+const LOCK_WITHIN: Duration = Duration::from_secs(2);
+
+/// How far the agent's life is.
+#[derive(Debug, Clone, Copy, PartialEq)]
+enum Phase {
+    /// It runs.
+    Running,
+    /// It was asked to end and is killed then.
+    Stopping { kill_at: Instant },
+    /// It has ended; what it left behind is killed at the first time and given up at the second.
+    Sweeping { kill_at: Instant, give_up_at: Instant },
+    /// It is started again then.
+    Pausing { until: Instant },
+    /// There is nothing left to do.
+    Over,
+}
+
+struct Tend {
+    launch: LaunchFile,
+    store: TeamStore,
+    record: MemberRecord,
+    screen: Screen,
+    terminal: Option<Terminal>,
+    desk: Desk,
+    child: Option<Child>,
+    phase: Phase,
+    /// Why the agent is being ended, once it is.
+    ending: Option<&'static str>,
+    exit: Exit,
+    started: Instant,
+    restarts_in_a_row: u32,
+    leader: Option<OwnedFd>,
+    size: Size,
+    term: String,
+}
+
+/// Runs the member of `launch` to its end. `place` is where this process lives, `term` the kind of its terminal.
+///
+/// # Errors
+/// The member is tended already; its files cannot be written. That the agent cannot be started is no error here: it is
+/// written into the member's file.
+pub fn tend(launch: LaunchFile, place: PlaceRecord, term: &str) -> io::Result<()> {
+    let store = Store::new(launch.layout(), lock_dir::DEFAULT_BUDGET).team(&launch.team);
+    let _lock = Flock::acquire_within(&store.state().member_lock(&launch.agent), LOCK_WITHIN)
+        .map_err(io::Error::other)?;
+    let signals = {
+        let mut set = SigSet::empty();
+        let wanted = [
+            Signal::SIGCHLD,
+            Signal::SIGTERM,
+            Signal::SIGINT,
+            Signal::SIGHUP,
+            Signal::SIGQUIT,
+            Signal::SIGWINCH,
+        ];
+        wanted.into_iter().for_each(|s| set.add(s));
+        set.thread_block()?;
+        SignalFd::with_flags(&set, SfdFlags::SFD_NONBLOCK | SfdFlags::SFD_CLOEXEC)?
+    };
+    process::become_subreaper();
+    let terminal = Terminal::of_this_process();
+    let size = terminal.as_ref().map_or(Size::DEFAULT, Terminal::size);
+    let now = timestamp::format(SystemTime::now());
+    let leader = launch.ends_with.and_then(|leader| process::end_descriptor(leader.into()));
+    let mut tend = Tend {
+        record: MemberRecord {
+            name: launch.agent.clone(),
+            launch: launch.launch.clone(),
+            tend: Process::current().into(),
+            state: MemberState::Starting,
+            since: now.clone(),
+            started: now,
+            restarts: 0,
+            place,
+            tty: launch.tty,
+            restart: launch.restart.clone(),
+            command: launch.argv.clone(),
+            cwd: launch.cwd.clone(),
+            note: None,
+        },
+        screen: Screen::new(&store.state().log(&launch.agent), size),
+        desk: Desk::open(&store.layout().socket(store.name(), &launch.agent, "ctl"))
+            .map_err(io::Error::other)?,
+        term: if terminal.is_some() { term.to_owned() } else { "xterm-256color".to_owned() },
+        terminal,
+        child: None,
+        phase: Phase::Running,
+        ending: None,
+        exit: Exit::Code(0),
+        started: Instant::now(),
+        restarts_in_a_row: 0,
+        leader,
+        size,
+        store,
+        launch,
+    };
+    if tend.launch.ends_with.is_some_and(|leader| !Process::from(leader).is_alive()) {
+        tend.leader_died();
+    }
+    tend.start();
+    while tend.phase != Phase::Over {
+        tend.turn(&signals)?;
+    }
+    Ok(())
+}
+
+impl Tend {
+    /// Starts the agent.
+    fn start(&mut self) {
+        self.write(MemberState::Starting);
+        self.started = Instant::now();
+        match Child::start(&self.launch, self.size, &self.term) {
+            Ok(child) => {
+                let process = child.process.into();
+                self.child = Some(child);
+                self.phase = Phase::Running;
+                self.write(MemberState::Ready { process });
+                let about =
+                    json!({"agent": self.launch.agent, "pid": process.pid, "restarts": self.record.restarts});
+                self.store.note("member_ready", &about);
+            }
+            Err(e) => {
+                self.record.note = Some(format!("cannot start {}: {e}", self.launch.program.display()));
+                self.phase = Phase::Over;
+                self.write(MemberState::Failed);
+                self.store
+                    .note("member_failed", &json!({"agent": self.launch.agent, "why": self.record.note}));
+            }
+        }
+    }
+
+    /// Writes the member's state down and wakes who waits for it.
+    fn write(&mut self, state: MemberState) {
+        self.record.state = state;
+        self.record.since = timestamp::format(SystemTime::now());
+        if let Err(e) = self.store.write_member_record(&self.record) {
+            tracing::error!(error = %e, "state not written");
+        }
+        crate::sys::socket::poke(&self.store.layout().socket(self.store.name(), &self.launch.agent, "spawn"));
+        self.store.poke(&crate::protocol::AgentName::lead());
+    }
+
+    /// Waits for something to happen and deals with it.
+    fn turn(&mut self, signals: &SignalFd) -> io::Result<()> {
+        let ready = self.wait(signals)?;
+        for signal in std::iter::from_fn(|| signals.read_signal().ok().flatten()) {
+            match Signal::try_from(signal.ssi_signo.cast_signed()) {
+                Ok(Signal::SIGCHLD) => self.reap(),
+                Ok(Signal::SIGWINCH) => self.fit_terminal(),
+                Ok(Signal::SIGHUP) => self.end(GRACE_ALONE, "its place was closed"),
+                _ => self.end(GRACE_ALONE, "tend was told to end"),
+            }
+        }
+        if ready.leader {
+            self.leader_died();
+        }
+        self.relay_output();
+        if ready.typed {
+            self.relay_input();
+        }
+        if ready.desk {
+            self.desk.welcome();
+        }
+        self.serve();
+        self.pass_time();
+        Ok(())
+    }
+
+    fn wait(&self, signals: &SignalFd) -> io::Result<ReadyFor> {
+        let mut fds = vec![
+            PollFd::new(signals.as_fd(), PollFlags::POLLIN),
+            PollFd::new(self.desk.as_fd(), PollFlags::POLLIN),
+        ];
+        let leader = self.leader.as_ref().map(|leader| {
+            fds.push(PollFd::new(leader.as_fd(), PollFlags::POLLIN));
+            fds.len() - 1
+        });
+        let typed = self.terminal.as_ref().map(|terminal| {
+            // Its output shares the descriptor's device, so waiting to write is waited for here too.
+            fds.push(PollFd::new(terminal.as_fd(), in_and_out(&terminal.output)));
+            fds.len() - 1
+        });
+        fds.extend(self.desk.clients.iter().map(|c| PollFd::new(c.as_fd(), in_and_out(&c.output))));
+        let printing = self.child.iter().filter(|c| !c.has_closed_output);
+        fds.extend(printing.map(|c| PollFd::new(c.output.as_fd(), PollFlags::POLLIN)));
+        let timeout = match self.deadline() {
+            Some(at) => at.saturating_duration_since(Instant::now()) + Duration::from_millis(1),
+            None => Duration::MAX,
+        };
+        match poll(&mut fds, PollTimeout::try_from(timeout).unwrap_or(PollTimeout::NONE)) {
+            Ok(_) | Err(nix::errno::Errno::EINTR) => {}
+            Err(e) => return Err(e.into()),
+        }
+        let is_ready = |i: usize| fds[i].any().unwrap_or(false);
+        let readable = |i: usize| fds[i].revents().is_some_and(|r| r.intersects(!PollFlags::POLLOUT));
+        Ok(ReadyFor {
+            desk: is_ready(1),
+            leader: leader.is_some_and(is_ready),
+            typed: typed.is_some_and(readable),
+        })
+    }
+
+    /// When time alone changes something.
+    fn deadline(&self) -> Option<Instant> {
+        match self.phase {
+            Phase::Running | Phase::Over => None,
+            Phase::Stopping { kill_at } => Some(kill_at),
+            Phase::Sweeping { .. } => Some(Instant::now() + Duration::from_millis(10)),
+            Phase::Pausing { until } => Some(until),
+        }
+    }
+
+    /// Takes what the agent printed to log, screen and whoever looks.
+    fn relay_output(&mut self) -> Output {
+        let Some(child) = &mut self.child else { return Output::Ended };
+        let mut bytes = [0; 16 * 1024];
+        match child.output.read(&mut bytes) {
+            Ok(0) => {
+                child.has_closed_output = true;
+                Output::Ended
+            }
+            Ok(n) => {
+                self.screen.feed(&bytes[..n]);
+                self.desk.show(&bytes[..n]);
+                if let Some(terminal) = &mut self.terminal {
+                    terminal.push(&bytes[..n]);
+                }
+                Output::Some
+            }
+            Err(e) if matches!(e.kind(), io::ErrorKind::WouldBlock | io::ErrorKind::Interrupted) => {
+                Output::None
+            }
+            // A terminal whose last program has gone answers EIO.
+            Err(_) => {
+                child.has_closed_output = true;
+                Output::Ended
+            }
+        }
+    }
+
+    fn relay_input(&mut self) {
+        let Some(terminal) = &mut self.terminal else { return };
+        match terminal.read() {
+            Some(bytes) => self.type_in(&bytes),
+            None => {
+                self.terminal = None;
+                self.end(GRACE_ALONE, "its place was closed");
+            }
+        }
+    }
+
+    /// Types into the agent's terminal.
+    fn type_in(&mut self, bytes: &[u8]) {
+        if self.launch.tty
+            && let Some(child) = &mut self.child
+            && let Err(e) = child.output.write_all(bytes)
+        {
+            // The terminal's input queue is full: the agent does not read. The same happens to a person who types on.
+            tracing::warn!(error = %e, "input dropped");
+        }
+    }
+
+    fn fit_terminal(&mut self) {
+        if let Some(size) = self.terminal.as_ref().map(Terminal::size) {
+            self.resize(size);
+        }
+    }
+
+    fn resize(&mut self, size: Size) {
+        self.size = size;
+        self.screen.resize(size);
+        if let Some(child) = &self.child {
+            pty::resize(&child.output, size);
+        }
+    }
+
+    /// Answers at the control socket.
+    fn serve(&mut self) {
+        if let Some(terminal) = &mut self.terminal {
+            terminal.flush();
+        }
+        let mut clients = std::mem::take(&mut self.desk.clients);
+        for client in &mut clients {
+            client.flush();
+            for request in client.requests() {
+                match request {
+                    Request::Screen => client.answer(&json!({"text": self.screen.text()})),
+                    Request::Stop { grace } => {
+                        self.end(grace, "it was stopped");
+                        client.answer(&json!({"stopping": true}));
+                    }
+                    Request::Attach { .. } if !self.launch.tty => {
+                        client.is_attached = false;
+                        client.refuse("this agent has no terminal");
+                    }
+                    Request::Attach { size } => {
+                        if self.terminal.is_none() {
+                            self.resize(size);
+                        }
+                        client.answer(&json!({"attached": true}));
+                        client.push(&self.screen.drawing());
+                    }
+                    Request::Input(bytes) => self.type_in(&bytes),
+                    Request::Resize(size) if self.terminal.is_none() => self.resize(size),
+                    Request::Resize(_) => {}
+                    Request::Unknown => client.refuse("unknown request"),
+                }
+            }
+        }
+        self.desk.clients = clients;
+        self.desk.sweep();
+    }
+
+    fn leader_died(&mut self) {
+        self.leader = None;
+        if self.store.leader().is_none() {
+            self.end(GRACE_ALONE, "its leader died");
+        }
+    }
+
+    /// Ends the agent: politely, and surely after `grace`. The second time, at once.
+    fn end(&mut self, grace: Duration, why: &'static str) {
+        let grace = if self.ending.is_some() { Duration::ZERO } else { grace };
+        self.ending.get_or_insert(why);
+        match self.phase {
+            Phase::Running => {
+                self.signal(Signal::SIGTERM);
+                // A stopped process takes TERM only once it goes on.
+                self.signal(Signal::SIGCONT);
+                self.phase = Phase::Stopping { kill_at: Instant::now() + grace };
+            }
+            Phase::Stopping { kill_at } => {
+                self.phase = Phase::Stopping { kill_at: kill_at.min(Instant::now() + grace) };
+            }
+            Phase::Pausing { .. } => self.finish(),
+            Phase::Sweeping { .. } | Phase::Over => {}
+        }
+    }
+
+    fn signal(&self, signal: Signal) {
+        if let Some(child) = &self.child {
+            process::signal_group(child.process.pid, signal);
+        }
+    }
+
+    fn reap(&mut self) {
+        let Some(exit) = child::reap(self.child.as_ref().map(|c| c.process)) else { return };
+        self.exit = exit;
+        self.signal(Signal::SIGTERM);
+        self.signal(Signal::SIGCONT);
+        for stray in self.strays() {
+            stray.signal(Signal::SIGTERM);
+        }
+        let now = Instant::now();
+        let kill_at = now + GRACE_LEFT_BEHIND;
+        self.phase = Phase::Sweeping { kill_at, give_up_at: kill_at + KILL_TAKES_MAX };
+    }
+
+    /// Processes of this launch that left the agent's group, but for those below a terminal multiplexer: that is a place
+    /// somebody made to outlive us.
+    fn strays(&self) -> Vec<Process> {
+        let me = Process::current();
+        process::carrying(&format!("THRONG_LAUNCH={}", self.launch.launch), me)
+            .into_iter()
+            .filter(|p| !process::lineage(*p, me).iter().any(|name| is_multiplexer(name)))
+            .collect()
+    }
+
+    /// What has become due.
+    fn pass_time(&mut self) {
+        let now = Instant::now();
+        match self.phase {
+            Phase::Stopping { kill_at } if now >= kill_at => {
+                self.signal(Signal::SIGKILL);
+                self.phase = Phase::Stopping { kill_at: now + KILL_TAKES_MAX };
+            }
+            Phase::Sweeping { kill_at, give_up_at } => {
+                let group = self.child.as_ref().is_some_and(|c| process::group_is_alive(c.process.pid));
+                let strays = self.strays();
+                if !group && strays.is_empty() {
+                    self.settle();
+                } else if now >= give_up_at {
+                    self.record.note =
+                        Some(format!("{} processes of it could not be ended", strays.len().max(1)));
+                    self.settle();
+                } else if now >= kill_at {
+                    self.signal(Signal::SIGKILL);
+                    for stray in &strays {
+                        stray.signal(Signal::SIGKILL);
+                    }
+                }
+            }
+            Phase::Pausing { until } if now >= until => {
+                self.record.restarts += 1;
+                self.start();
+            }
+            _ => {}
+        }
+    }
+
+    /// The agent and all of its tree have ended: start it again, or be over.
+    fn settle(&mut self) {
+        let drain_until = Instant::now() + DRAIN_MAX;
+        while self.relay_output() != Output::Ended && Instant::now() < drain_until {
+            if let Some(child) = &self.child {
+                crate::sys::socket::poll_readable(&[child.output.as_fd()], Duration::from_millis(10));
+            }
+        }
+        self.child = None;
+        let healthy = self.started.elapsed() >= HEALTHY_LIFE;
+        self.restarts_in_a_row = if healthy { 0 } else { self.restarts_in_a_row + 1 };
+        let wanted = match Restart::parse(&self.launch.restart).unwrap_or_default() {
+            Restart::Never => false,
+            Restart::OnFailure => !self.exit.is_success(),
+            Restart::Always => true,
+        };
+        if !wanted || self.ending.is_some() {
+            return self.finish();
+        }
+        if self.restarts_in_a_row > RESTARTS_IN_A_ROW_MAX {
+            self.record.note = Some(format!("given up after {RESTARTS_IN_A_ROW_MAX} restarts in a row"));
+            return self.finish();
+        }
+        let pause = BACKOFF_FIRST.saturating_mul(1 << (self.restarts_in_a_row.max(1) - 1)).min(BACKOFF_MAX);
+        self.phase = Phase::Pausing { until: Instant::now() + pause };
+        self.write(MemberState::Restarting { exit: self.exit });
+        let about = json!({"agent": self.launch.agent, "exit": self.exit, "pause_ms": pause.as_millis()});
+        self.store.note("member_restarting", &about);
+    }
+
+    fn finish(&mut self) {
+        if self.record.note.is_none() {
+            self.record.note = self.ending.map(str::to_owned);
+        }
+        let path = self.store.state().screen(&self.launch.agent);
+        // The last screen is a comfort; the log has it too.
+        let _ = crate::sys::atomic_file::write_unsynced(&path, self.screen.text().as_bytes(), 0o600);
+        self.phase = Phase::Over;
+        self.write(MemberState::Exited { exit: self.exit });
+        let about = json!({"agent": self.launch.agent, "exit": self.exit, "note": self.record.note});
+        self.store.note("member_ended", &about);
+    }
+}
+
+/// Which descriptors have something.
+struct ReadyFor {
+    desk: bool,
+    leader: bool,
+    typed: bool,
+}
+
+/// What reading the agent's output gave.
+#[derive(Debug, PartialEq)]
+enum Output {
+    Some,
+    None,
+    Ended,
+}
+
+/// What to wait for at a descriptor that is read and, if `outlet` has something left, written.
+fn in_and_out(outlet: &Outlet) -> PollFlags {
+    if outlet.is_waiting() { PollFlags::POLLIN | PollFlags::POLLOUT } else { PollFlags::POLLIN }
+}
+
+/// Whether a program of that name makes places that outlive who started them.
+pub(super) fn is_multiplexer(name: &str) -> bool {
+    name.starts_with("tmux: server") || matches!(name, "screen" | "SCREEN" | "zellij")
+}

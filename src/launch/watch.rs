@@ -1,0 +1,128 @@
+//! How each member is, derived each time from the process table and the files (B9): neither is believed alone.
+
+use crate::protocol::{AgentName, Member};
+use crate::store::{Exit, MemberRecord, MemberState, TeamStore};
+use crate::sys::process::Process;
+
+/// What a member is doing.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Life {
+    /// It is to be spawned and has not been yet.
+    Planned,
+    /// It is being started.
+    Starting,
+    /// Its process runs.
+    Ready(Process),
+    /// It ended and will be started again.
+    Restarting(Exit),
+    /// It has ended for good.
+    Exited(Exit),
+    /// It could not be started.
+    Failed,
+    /// Its `tend` is gone without having said how it ended. The process, if it is there, still runs.
+    Lost(Option<Process>),
+    /// A row of another program: we know nothing of its process.
+    Unknown,
+}
+
+impl Life {
+    /// The word for it.
+    pub fn word(&self) -> &'static str {
+        match self {
+            Life::Planned => "planned",
+            Life::Starting => "starting",
+            Life::Ready(_) => "ready",
+            Life::Restarting(_) => "restarting",
+            Life::Exited(_) => "exited",
+            Life::Failed => "failed",
+            Life::Lost(_) => "lost",
+            Life::Unknown => "unknown",
+        }
+    }
+
+    /// Whether it may still do something.
+    pub fn is_alive(&self) -> bool {
+        matches!(self, Life::Planned | Life::Starting | Life::Ready(_) | Life::Restarting(_) | Life::Unknown)
+    }
+
+    /// Whether it ended in a way that is no success.
+    pub fn has_failed(&self) -> bool {
+        matches!(self, Life::Failed | Life::Lost(_))
+            || matches!(self, Life::Exited(exit) if !exit.is_success())
+    }
+}
+
+/// One member as it is now.
+#[derive(Debug, Clone, PartialEq)]
+pub struct MemberView {
+    /// Its name.
+    pub name: AgentName,
+    /// Its row in the team file, if it has one.
+    pub row: Option<Member>,
+    /// Its file, if its `tend` wrote one.
+    pub record: Option<MemberRecord>,
+    /// What it is doing.
+    pub life: Life,
+}
+
+/// Every member of the team: those of the team file, those that have a file of ours, those planned.
+///
+/// # Errors
+/// The team file's. A team that was put away has no rows, but its members' files are still there.
+pub fn observe(store: &TeamStore) -> crate::store::Result<Vec<MemberView>> {
+    let rows: Vec<(AgentName, Member)> = match store.read_team() {
+        Ok(team) => team.teammates().map(|(name, row)| (name, row.clone())).collect(),
+        Err(crate::store::Error::NoTeam(_)) if store.state().dir().is_dir() => Vec::new(),
+        Err(e) => return Err(e),
+    };
+    let records = store.member_records();
+    let planned =
+        store.manifest().ok().flatten().filter(|m| m.ended.is_none()).map_or(Vec::new(), |m| m.planned);
+    let mut names: Vec<AgentName> = planned.clone();
+    names.extend(rows.iter().map(|(name, _)| name.clone()));
+    names.extend(records.iter().map(|record| record.name.clone()));
+    let mut seen = std::collections::HashSet::new();
+    names.retain(|name| seen.insert(name.clone()));
+    let view = |name: AgentName| {
+        let row = rows.iter().find(|(n, _)| *n == name).map(|(_, row)| row.clone());
+        let record = records.iter().find(|r| r.name == name).cloned();
+        let life = match &record {
+            Some(record) => recorded(store, record),
+            // The spawner writes the row before the launch file; `tend` takes its lock before it writes its file.
+            None if store.is_tended(&name) || store.state().launch(&name).exists() => Life::Starting,
+            None if planned.contains(&name) => Life::Planned,
+            None => Life::Unknown,
+        };
+        MemberView { name, row, record, life }
+    };
+    Ok(names.into_iter().map(view).collect())
+}
+
+/// One member, or `None` if there is no such.
+///
+/// # Errors
+/// As [`observe`].
+pub fn observe_one(store: &TeamStore, agent: &AgentName) -> crate::store::Result<Option<MemberView>> {
+    Ok(observe(store)?.into_iter().find(|m| m.name == *agent))
+}
+
+/// What the member's file says, held against the process table.
+fn recorded(store: &TeamStore, record: &MemberRecord) -> Life {
+    let is_tended = || Process::from(record.tend).is_alive();
+    match record.state {
+        MemberState::Exited { exit } => Life::Exited(exit),
+        MemberState::Failed => Life::Failed,
+        MemberState::Ready { process } if is_tended() => Life::Ready(process.into()),
+        MemberState::Ready { process } => {
+            let process = Process::from(process);
+            // It may have written its end between our two looks.
+            match store.member_record(&record.name) {
+                Ok(Some(MemberRecord { state: MemberState::Exited { exit }, .. })) => Life::Exited(exit),
+                _ => Life::Lost(process.is_alive().then_some(process)),
+            }
+        }
+        MemberState::Starting if is_tended() => Life::Starting,
+        MemberState::Restarting { exit } if is_tended() => Life::Restarting(exit),
+        MemberState::Starting | MemberState::Restarting { .. } => Life::Lost(None),
+    }
+}

@@ -1,0 +1,182 @@
+//! Making a team: its files, its tasks, our record of it. What an earlier team of the name left is put aside, never lost.
+
+use super::stamp;
+use crate::backend::Backend;
+use crate::config::plan::{Placement, Plan, Word};
+use crate::launch;
+use crate::protocol::{AgentName, Team, TeamName, timestamp};
+use crate::store::{self, KeepTasks, LeaderMode, LimitsRecord, Manifest, NewTask, TeamStore};
+use crate::sys::flock::Flock;
+use crate::sys::{self, atomic_file};
+use std::path::{Path, PathBuf};
+use std::time::SystemTime;
+
+/// Why a team cannot be made.
+#[derive(Debug, thiserror::Error)]
+pub enum BirthError {
+    /// A team of this name lives.
+    #[error(
+        "team '{team}' is alive: {who}; see 'throng status --team {team}', end it with 'throng down {team}'"
+    )]
+    Alive {
+        /// The team.
+        team: TeamName,
+        /// Its leader or its members.
+        who: String,
+    },
+    /// A team of this name was made by another program.
+    #[error("team '{team}' belongs to another program: it is in {path} and throng did not make it")]
+    Foreign {
+        /// The team.
+        team: TeamName,
+        /// Its folder.
+        path: String,
+    },
+    /// Files.
+    #[error(transparent)]
+    Store(#[from] store::Error),
+    /// The operating system.
+    #[error(transparent)]
+    Sys(#[from] sys::Error),
+}
+
+/// Where a team lives.
+pub struct Home<'a> {
+    /// Its members' places.
+    pub backend: &'a dyn Backend,
+    /// Where its products go, if not among our state.
+    pub out: Option<PathBuf>,
+}
+
+/// Makes the team of a plan. Answers the leader's lock, which is ours from here on, and the record.
+///
+/// # Errors
+/// [`BirthError`]; nothing of the new team is left then.
+pub fn create(
+    store: &TeamStore,
+    plan: &Plan,
+    mode: LeaderMode,
+    home: Home<'_>,
+) -> Result<(Flock, Manifest), BirthError> {
+    make_room(store)?;
+    let alive = |who: String| BirthError::Alive { team: store.name().clone(), who };
+    let Some(lock) = store.lead()? else { return Err(alive("another process leads it".to_owned())) };
+    let now = SystemTime::now();
+    let manifest = Manifest {
+        version: 1,
+        config_dir: store.layout().config_dir.clone(),
+        mode,
+        started: timestamp::format(now),
+        ended: None,
+        dir: plan.dir.clone(),
+        out: home.out.unwrap_or_else(|| store.state().out()),
+        planned: plan.members.iter().map(|m| m.name.clone()).collect(),
+        limits: LimitsRecord { agents: plan.limits.agents },
+        backend: home.backend.name().to_owned(),
+        placement: word(plan.placement).to_owned(),
+        attach: home.backend.attach(),
+    };
+    let session = uuid::Uuid::new_v4().to_string();
+    let team = Team::new(store.name(), &session, timestamp::millis(now), &plan.cwd.to_string_lossy());
+    if let Err(e) = fill(store, plan, &manifest, &team) {
+        unmake(store);
+        return Err(e);
+    }
+    Ok((lock, manifest))
+}
+
+fn fill(store: &TeamStore, plan: &Plan, manifest: &Manifest, team: &Team) -> Result<(), BirthError> {
+    store.create_state()?;
+    atomic_file::make_private_dir(&manifest.out)?;
+    store.write_manifest(manifest)?;
+    store.write_leader(manifest.mode, &manifest.started)?;
+    store.create_team(team)?;
+    store.mailbox(&AgentName::lead()).create()?;
+    for task in &plan.tasks {
+        store.tasks().add(&NewTask {
+            subject: task.subject.clone(),
+            description: task.description.clone(),
+            owner: task.owner.clone(),
+            blocked_by: Vec::new(),
+            key: Some(task.key.clone()),
+        })?;
+    }
+    // Blockers may stand further down in the file.
+    for task in &plan.tasks {
+        for blocker in &task.blocked_by {
+            store.tasks().block(&task.key, blocker)?;
+        }
+    }
+    Ok(())
+}
+
+/// Links our program into the folder that members have on their `PATH`.
+///
+/// # Errors
+/// The file system's.
+pub fn link_program(store: &TeamStore, program: &Path) -> sys::Result<()> {
+    let bin = store.state().bin();
+    atomic_file::make_private_dir(&bin)?;
+    let link = bin.join("throng");
+    atomic_file::remove_optional(&link)?;
+    std::os::unix::fs::symlink(program, &link).map_err(sys::failed("link", &link))
+}
+
+/// Removes the files of a team that could not be made whole.
+fn unmake(store: &TeamStore) {
+    for dir in [
+        store.layout().team(store.name()),
+        store.layout().tasks(store.name()),
+        store.state().dir().to_owned(),
+    ] {
+        if let Err(e) = std::fs::remove_dir_all(&dir)
+            && e.kind() != std::io::ErrorKind::NotFound
+        {
+            tracing::error!(dir = %dir.display(), error = %e, "not removed");
+        }
+    }
+}
+
+/// Makes sure that nobody lives under the name, and puts the files of a dead team aside.
+fn make_room(store: &TeamStore) -> Result<(), BirthError> {
+    let team = store.name().clone();
+    if let Some(leader) = store.leader() {
+        let who = leader.map_or("its leader is starting".to_owned(), |l| {
+            format!("led by process {} since {}", l.process.pid, l.since)
+        });
+        return Err(BirthError::Alive { team, who });
+    }
+    let manifest = store.manifest()?;
+    if manifest.is_none() && store.exists() {
+        return Err(BirthError::Foreign { path: store.layout().team(&team).display().to_string(), team });
+    }
+    if let Some(manifest) = &manifest
+        && manifest.config_dir != store.layout().config_dir
+        && manifest.ended.is_none()
+    {
+        return Err(BirthError::Foreign { path: manifest.config_dir.display().to_string(), team });
+    }
+    let living: Vec<String> = launch::observe(store)
+        .unwrap_or_default()
+        .iter()
+        .filter(|m| {
+            m.record.is_some() && (m.life.is_alive() || matches!(m.life, launch::Life::Lost(Some(_))))
+        })
+        .map(|m| m.name.to_string())
+        .collect();
+    if !living.is_empty() {
+        return Err(BirthError::Alive {
+            team,
+            who: format!("{} still running, without a leader", living.join(", ")),
+        });
+    }
+    if store.exists() {
+        tracing::info!(%team, "the files of an earlier team of this name are put aside");
+        store.put_away(KeepTasks::No)?;
+    }
+    Ok(store.put_state_aside(&stamp())?)
+}
+
+fn word(placement: Placement) -> &'static str {
+    Placement::WORDS.iter().find(|(_, p)| *p == placement).map_or("pane", |(word, _)| word)
+}

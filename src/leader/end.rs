@@ -1,0 +1,104 @@
+//! The end of a team: its members ended and verified, its shared files put away, its record closed.
+
+use crate::launch::{self, Retired};
+use crate::protocol::{AgentName, timestamp};
+use crate::store::{self, KeepTasks, LeaderMode, TeamStore};
+use crate::sys::process::Process;
+use nix::sys::signal::Signal;
+use std::time::{Duration, SystemTime};
+
+/// How much longer than the members' grace a leader may take to end its own team.
+const LEADER_TAKES_MAX: Duration = Duration::from_secs(10);
+
+/// Ends every member at once.
+pub(super) fn retire_all(store: &TeamStore, grace: Duration) -> Vec<Retired> {
+    let names: Vec<AgentName> = match launch::observe(store) {
+        // A row of another program is not ours to end.
+        Ok(members) => {
+            members.into_iter().filter(|m| m.life != launch::Life::Unknown).map(|m| m.name).collect()
+        }
+        Err(e) => {
+            tracing::error!(error = %e, "members not seen");
+            Vec::new()
+        }
+    };
+    std::thread::scope(|scope| {
+        let ends: Vec<_> = names
+            .iter()
+            .map(|name| (name, scope.spawn(move || launch::retire(store, name, grace))))
+            .collect();
+        let outcome = |(name, end): (&AgentName, std::thread::ScopedJoinHandle<'_, _>)| match end.join() {
+            Ok(Ok(retired)) => retired,
+            Ok(Err(e)) => Some(not_ended(name, &e)),
+            Err(_) => None,
+        };
+        ends.into_iter().filter_map(outcome).collect()
+    })
+}
+
+fn not_ended(name: &AgentName, error: &store::Error) -> Retired {
+    let left = vec![format!("{name}: {error}")];
+    Retired { name: name.clone(), how: "not at all", exit: None, left }
+}
+
+/// What ending a team came to.
+#[derive(Debug, Default)]
+pub struct Down {
+    /// The members, with what ended them.
+    pub retired: Vec<Retired>,
+    /// Whether a leader was ended too.
+    pub leader: Option<i32>,
+}
+
+/// Ends a team from any process: its leader if it lives, its members, its shared files. Files are put away only after the
+/// last process is gone.
+///
+/// # Errors
+/// The files'. What could not be ended is in the answer, and then the files stay.
+pub fn end_team(store: &TeamStore, grace: Duration, keep_tasks: KeepTasks) -> store::Result<Down> {
+    let mut down = Down::default();
+    let leader = store.leader().flatten();
+    if let Some(leader) = leader.as_ref().filter(|l| l.mode == LeaderMode::Run) {
+        // It ends its members itself and tells its caller the truth.
+        down.leader = Some(leader.process.pid);
+        end_leader(leader.process.into(), grace + LEADER_TAKES_MAX);
+    }
+    if store.exists() || store.state().dir().is_dir() {
+        down.retired = retire_all(store, grace);
+    }
+    if down.retired.iter().all(|r| r.left.is_empty()) {
+        close(store, keep_tasks)?;
+    }
+    if let Some(leader) = leader.filter(|l| l.mode != LeaderMode::Run) {
+        down.leader = Some(leader.process.pid);
+        store.poke(&AgentName::lead());
+        end_leader(leader.process.into(), LEADER_TAKES_MAX);
+    }
+    Ok(down)
+}
+
+fn end_leader(leader: Process, within: Duration) {
+    leader.signal(Signal::SIGTERM);
+    if !leader.wait_gone(within) {
+        leader.signal(Signal::SIGKILL);
+        leader.wait_gone(Duration::from_secs(1));
+    }
+}
+
+/// Puts the shared files away and closes the record.
+///
+/// # Errors
+/// The file system's.
+pub fn close(store: &TeamStore, keep_tasks: KeepTasks) -> store::Result<()> {
+    if store.exists() {
+        store.put_away(keep_tasks)?;
+    }
+    if let Some(mut manifest) = store.manifest()?
+        && manifest.ended.is_none()
+    {
+        manifest.ended = Some(timestamp::format(SystemTime::now()));
+        store.write_manifest(&manifest)?;
+    }
+    store.note("team_ended", &serde_json::json!({}));
+    Ok(())
+}

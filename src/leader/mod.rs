@@ -1,0 +1,217 @@
+//! One team's life: its birth from a team file, its members and tasks watched, its end. One loop, one closed event enum, one
+//! pure step ([`State::on`]); everything that waits runs beside the loop.
+
+mod birth;
+mod end;
+mod stall;
+mod state;
+
+pub use birth::{BirthError, Home, create, link_program};
+pub use end::{Down, close, end_team};
+pub use state::{Action, Event, GRACE, Outcome, State, View};
+
+use crate::backend::Backend;
+use crate::config::Config;
+use crate::config::plan::Plan;
+use crate::launch::{self, Spawn};
+use crate::protocol::{AgentName, timestamp};
+use crate::store::{LeaderMode, Manifest, TeamStore};
+use crate::sys::process::Process;
+use crate::sys::socket::Waker;
+use nix::sys::signal::Signal;
+use std::io::{self, Read, Seek, SeekFrom};
+use std::sync::Arc;
+use std::time::{Duration, Instant, SystemTime};
+use tokio::signal::unix::{SignalKind, signal};
+use tokio::sync::mpsc;
+
+/// Longest time between two looks at the files and the process table.
+const POLL: Duration = Duration::from_secs(1);
+
+/// A team that is led by this process.
+pub struct Led {
+    /// Its files.
+    pub store: TeamStore,
+    /// How it was started.
+    pub manifest: Manifest,
+    /// What is to be spawned and done.
+    pub plan: Plan,
+    /// Our own circumstances.
+    pub config: Config,
+    /// Where members live.
+    pub backend: Box<dyn Backend>,
+}
+
+/// Leads until the team needs no leader any more: a `run` has ended, an `up` is ready, or a led team is gone. `show` gets
+/// each new line of the event log.
+///
+/// # Errors
+/// The wake socket or signals cannot be had.
+pub async fn lead(led: Arc<Led>, mut state: State, show: &mut dyn FnMut(&str)) -> io::Result<Outcome> {
+    let socket = led.store.layout().socket(led.store.name(), &AgentName::lead(), "wake");
+    let waker = Waker::bind(&socket).map_err(io::Error::other)?;
+    let wake = tokio::net::UnixDatagram::from_std(waker.socket()?)?;
+    // What this process starts detached is left to it, and reaped when it is retired: not every init reaps.
+    crate::sys::process::become_subreaper();
+    let mut signals = Signals::new()?;
+    let mut tail = Tail::of(&led.store);
+    let (sender, mut events) = mpsc::unbounded_channel();
+    let mut actions = vec![Action::Look];
+    let mut is_looking = false;
+    loop {
+        for action in actions {
+            match action {
+                Action::Done(outcome) => {
+                    tail.show(show);
+                    return Ok(outcome);
+                }
+                // One look at a time: what changes meanwhile is seen by the next.
+                Action::Look if is_looking => {}
+                Action::Look => {
+                    is_looking = true;
+                    perform(&led, Action::Look, &sender);
+                }
+                // A line in a file, in the order of the actions.
+                Action::Note(kind, fields) => led.store.note(kind, &fields),
+                Action::Deliver(entries) => {
+                    for entry in &entries {
+                        let about = serde_json::json!({"from": entry.from, "summary": entry.summary, "text": entry.text});
+                        led.store.note("lead_mail", &about);
+                    }
+                    perform(&led, Action::Deliver(entries), &sender);
+                }
+                action => perform(&led, action, &sender),
+            }
+        }
+        let event = tokio::select! {
+            Some(event) = events.recv() => event,
+            signal = signals.next() => Event::Signal(signal),
+            _ = wake.readable() => {
+                // Answering "would block" is what makes the next wait wait.
+                while wake.try_recv(&mut [0; 16]).is_ok() {}
+                Event::Woken
+            }
+            () = tokio::time::sleep(state.next_look(Instant::now()).min(POLL)) => Event::Woken,
+        };
+        is_looking &= !matches!(event, Event::Seen(_));
+        actions = state.on(event, Instant::now());
+        tail.show(show);
+    }
+}
+
+/// Does what may wait, beside the loop, and reports it as an event.
+fn perform(led: &Arc<Led>, action: Action, events: &mpsc::UnboundedSender<Event>) {
+    let (led, events) = (Arc::clone(led), events.clone());
+    tokio::task::spawn_blocking(move || {
+        let event = match action {
+            Action::Look => Some(Event::Seen(look(&led))),
+            Action::Spawn(index) => Some(Event::Spawned(index, spawn(&led, index))),
+            Action::FreeTasksOf(agent) => {
+                if let Err(e) = led.store.tasks().free_tasks_of(&agent) {
+                    tracing::error!(%agent, error = %e, "tasks not freed");
+                }
+                Some(Event::Woken)
+            }
+            Action::Deliver(entries) => {
+                let ids: Vec<String> = entries.iter().map(crate::protocol::Entry::identity).collect();
+                if let Err(e) = led.store.mailbox(&AgentName::lead()).mark_read(&ids) {
+                    tracing::error!(error = %e, "mail not marked");
+                }
+                None
+            }
+            Action::RetireAll(grace) => Some(Event::Ended(end::retire_all(&led.store, grace))),
+            Action::Note(..) | Action::Done(_) => None,
+        };
+        // The loop may be over.
+        if let Some(event) = event {
+            let _ = events.send(event);
+        }
+    });
+}
+
+/// What the files and the process table say now.
+fn look(led: &Led) -> View {
+    let members = launch::observe(&led.store).unwrap_or_else(|e| {
+        tracing::error!(error = %e, "members not seen");
+        Vec::new()
+    });
+    let mail = match led.manifest.mode {
+        LeaderMode::Run => {
+            led.store.mailbox(&AgentName::lead()).unread().map(|u| u.entries).unwrap_or_default()
+        }
+        // The leader's mail is for the person, who takes it.
+        LeaderMode::Up | LeaderMode::Spawn => Vec::new(),
+    };
+    View { members, tasks: led.store.tasks().list(), mail, is_there: led.store.exists() }
+}
+
+fn spawn(led: &Led, index: usize) -> Result<(), launch::SpawnError> {
+    let Some(plan) = led.plan.members.get(index) else { return Ok(()) };
+    let ends_with = (led.manifest.mode == LeaderMode::Run).then(|| Process::current().into());
+    launch::spawn(&Spawn {
+        store: &led.store,
+        manifest: &led.manifest,
+        config: &led.config,
+        backend: led.backend.as_ref(),
+        plan,
+        cwd: &led.plan.cwd,
+        ends_with,
+    })
+    .map(drop)
+}
+
+/// The signals that end a leader.
+struct Signals {
+    int: tokio::signal::unix::Signal,
+    term: tokio::signal::unix::Signal,
+    hup: tokio::signal::unix::Signal,
+}
+
+impl Signals {
+    fn new() -> io::Result<Signals> {
+        Ok(Signals {
+            int: signal(SignalKind::interrupt())?,
+            term: signal(SignalKind::terminate())?,
+            hup: signal(SignalKind::hangup())?,
+        })
+    }
+
+    async fn next(&mut self) -> Signal {
+        tokio::select! {
+            _ = self.int.recv() => Signal::SIGINT,
+            _ = self.term.recv() => Signal::SIGTERM,
+            _ = self.hup.recv() => Signal::SIGHUP,
+        }
+    }
+}
+
+/// The new lines of the event log, whoever wrote them.
+struct Tail {
+    path: std::path::PathBuf,
+    offset: u64,
+    rest: String,
+}
+
+impl Tail {
+    fn of(store: &TeamStore) -> Tail {
+        Tail { path: store.events().path().to_owned(), offset: 0, rest: String::new() }
+    }
+
+    fn show(&mut self, show: &mut dyn FnMut(&str)) {
+        let mut read = || {
+            let mut file = std::fs::File::open(&self.path)?;
+            file.seek(SeekFrom::Start(self.offset))?;
+            file.read_to_string(&mut self.rest)
+        };
+        self.offset += read().unwrap_or(0) as u64;
+        while let Some(end) = self.rest.find('\n') {
+            show(&self.rest[..end]);
+            self.rest.drain(..=end);
+        }
+    }
+}
+
+/// Stamp for names of what is put aside.
+fn stamp() -> String {
+    timestamp::millis(SystemTime::now()).to_string()
+}

@@ -1,0 +1,332 @@
+//! The leader's state and its one pure step.
+
+use super::stall::stall;
+use crate::config::plan::{Plan, Restart};
+use crate::launch::{Life, MemberView, Retired, SpawnError};
+use crate::protocol::{AgentName, Entry, Task};
+use crate::store::LeaderMode;
+use nix::sys::signal::Signal;
+use serde_json::{Value, json};
+use std::collections::{HashSet, VecDeque};
+use std::time::{Duration, Instant};
+
+/// How long a team that cannot get anywhere, but has members alive, must have been still to count as stalled: a member
+/// may be about to give its task up.
+const STILL_FOR: Duration = Duration::from_secs(2);
+/// Grace of members when a run ends.
+pub const GRACE: Duration = Duration::from_secs(5);
+
+/// What the files and the process table say.
+#[derive(Debug, Clone, Default, PartialEq)]
+pub struct View {
+    /// Members as they are.
+    pub members: Vec<MemberView>,
+    /// All tasks.
+    pub tasks: Vec<Task>,
+    /// Unread mail of the leader.
+    pub mail: Vec<Entry>,
+    /// Whether the team's files are there.
+    pub is_there: bool,
+}
+
+/// What can happen to a leader.
+#[derive(Debug)]
+pub enum Event {
+    /// Something may have changed, or time has passed.
+    Woken,
+    /// A look at the files and the process table.
+    Seen(View),
+    /// The spawn of the n-th planned member is over.
+    Spawned(usize, Result<(), SpawnError>),
+    /// A signal came.
+    Signal(Signal),
+    /// All members have been retired.
+    Ended(Vec<Retired>),
+}
+
+/// What a leader wants done.
+#[derive(Debug, PartialEq)]
+pub enum Action {
+    /// Look at the files and the process table.
+    Look,
+    /// Spawn the n-th planned member.
+    Spawn(usize),
+    /// Free the tasks of a member that is gone for good.
+    FreeTasksOf(AgentName),
+    /// The leader's mail has been seen: show it, then mark it read.
+    Deliver(Vec<Entry>),
+    /// Note an event.
+    Note(&'static str, Value),
+    /// End every member, with this grace.
+    RetireAll(Duration),
+    /// Leading is over.
+    Done(Outcome),
+}
+
+/// How leading ended. Several can be true at once; the exit code is that of the first that applies, in this order.
+#[derive(Debug, Clone, Default, PartialEq)]
+pub struct Outcome {
+    /// A signal ended it.
+    pub signal: Option<Signal>,
+    /// A member could not be started.
+    pub not_started: Option<String>,
+    /// It did not end in time.
+    pub timed_out: Option<Duration>,
+    /// Nobody could get anywhere.
+    pub stalled: Option<String>,
+    /// Members and tasks that failed, one sentence each.
+    pub failed: Vec<String>,
+    /// Processes and places that could not be ended.
+    pub left: Vec<String>,
+}
+
+impl Outcome {
+    /// Whether all went well.
+    pub fn is_success(&self) -> bool {
+        *self == Outcome::default()
+    }
+}
+
+#[derive(Debug, Clone, Copy, PartialEq)]
+enum Phase {
+    /// Members are started and work.
+    Working,
+    /// Members are being ended.
+    Ending,
+}
+
+/// A leader's state.
+#[derive(Debug)]
+pub struct State {
+    mode: LeaderMode,
+    restarts: Vec<(AgentName, Restart)>,
+    /// Planned members that were not begun, in order.
+    to_spawn: VecDeque<usize>,
+    spawning: HashSet<usize>,
+    pause: Duration,
+    next_spawn: Instant,
+    timeout: Option<(Duration, Instant)>,
+    phase: Phase,
+    freed: HashSet<AgentName>,
+    /// Identities of the leader's mail that was shown.
+    shown: HashSet<String>,
+    last: View,
+    still_since: Instant,
+    outcome: Outcome,
+    signals: u32,
+}
+
+impl State {
+    /// A leader that is to start a team; `timeout` ends a `run`.
+    pub fn starting(plan: &Plan, mode: LeaderMode, timeout: Option<Duration>, now: Instant) -> State {
+        let rate = plan.limits.start_rate_per_s;
+        State {
+            mode,
+            restarts: plan.members.iter().map(|m| (m.name.clone(), m.restart)).collect(),
+            to_spawn: (0..plan.members.len()).collect(),
+            spawning: HashSet::new(),
+            pause: rate.map_or(Duration::ZERO, |rate| Duration::from_secs_f64(1.0 / rate)),
+            next_spawn: now,
+            timeout: timeout.and_then(|t| Some((t, now.checked_add(t)?))),
+            phase: Phase::Working,
+            freed: HashSet::new(),
+            shown: HashSet::new(),
+            last: View::default(),
+            still_since: now,
+            outcome: Outcome::default(),
+            signals: 0,
+        }
+    }
+
+    /// A leader of a team that is there: it watches.
+    pub fn watching(now: Instant) -> State {
+        State {
+            mode: LeaderMode::Up,
+            restarts: Vec::new(),
+            to_spawn: VecDeque::new(),
+            spawning: HashSet::new(),
+            pause: Duration::ZERO,
+            next_spawn: now,
+            timeout: None,
+            phase: Phase::Working,
+            freed: HashSet::new(),
+            shown: HashSet::new(),
+            last: View::default(),
+            still_since: now,
+            outcome: Outcome::default(),
+            signals: 0,
+        }
+    }
+
+    /// Takes an event and answers what is to be done.
+    pub fn on(&mut self, event: Event, now: Instant) -> Vec<Action> {
+        match event {
+            Event::Signal(signal) => return self.on_signal(signal),
+            Event::Ended(retired) => {
+                self.outcome.left.extend(retired.iter().flat_map(|r| r.left.clone()));
+                return vec![Action::Done(self.outcome.clone())];
+            }
+            Event::Woken if self.phase == Phase::Ending => return Vec::new(),
+            Event::Woken => return vec![Action::Look],
+            Event::Spawned(index, result) => {
+                self.spawning.remove(&index);
+                if let Err(e) = result {
+                    self.outcome.not_started.get_or_insert(e.to_string());
+                }
+            }
+            Event::Seen(mut view) => {
+                // What was shown and is not marked yet comes again.
+                view.mail.retain(|entry| self.shown.insert(entry.identity()));
+                if view.members != self.last.members || view.tasks != self.last.tasks || !view.mail.is_empty()
+                {
+                    self.still_since = now;
+                }
+                self.last = view;
+            }
+        }
+        if self.phase == Phase::Ending { Vec::new() } else { self.go_on(now) }
+    }
+
+    /// Longest time until something may become due without an event.
+    pub fn next_look(&self, now: Instant) -> Duration {
+        let spawn = (!self.to_spawn.is_empty()).then_some(self.next_spawn);
+        let still = stall(&self.last).map(|_| self.still_since + STILL_FOR);
+        let timeout = self.timeout.map(|(_, at)| at);
+        let next = [spawn, still, timeout].into_iter().flatten().min();
+        next.map_or(Duration::MAX, |at| at.saturating_duration_since(now)).max(Duration::from_millis(1))
+    }
+
+    fn on_signal(&mut self, signal: Signal) -> Vec<Action> {
+        self.signals += 1;
+        self.outcome.signal.get_or_insert(signal);
+        match (self.mode, self.phase) {
+            // A team that is up goes on without its leader, once it is ready.
+            (LeaderMode::Up | LeaderMode::Spawn, Phase::Working) if self.restarts.is_empty() => {
+                vec![Action::Done(self.outcome.clone())]
+            }
+            (_, Phase::Working) => {
+                self.end("a signal came", if self.signals > 1 { Duration::ZERO } else { GRACE })
+            }
+            // The second signal skips the grace: `tend` takes a second request so.
+            (_, Phase::Ending) => vec![Action::RetireAll(Duration::ZERO)],
+        }
+    }
+
+    fn end(&mut self, why: &str, grace: Duration) -> Vec<Action> {
+        self.phase = Phase::Ending;
+        vec![Action::Note("team_ending", json!({"why": why})), Action::RetireAll(grace)]
+    }
+
+    fn go_on(&mut self, now: Instant) -> Vec<Action> {
+        let mut actions = Vec::new();
+        if !self.last.mail.is_empty() {
+            actions.push(Action::Deliver(std::mem::take(&mut self.last.mail)));
+        }
+        // Spawns that run are waited for, so that nothing of them is missed when all is ended.
+        if let Some(why) = self.outcome.not_started.clone() {
+            self.to_spawn.clear();
+            if self.spawning.is_empty() {
+                actions.extend(self.end(&why, Duration::ZERO));
+            }
+            return actions;
+        }
+        if let Some((limit, at)) = self.timeout
+            && now >= at
+        {
+            self.to_spawn.clear();
+            if self.spawning.is_empty() {
+                self.outcome.timed_out = Some(limit);
+                self.judge();
+                actions.extend(self.end(&format!("it did not end within {} s", limit.as_secs_f64()), GRACE));
+            }
+            return actions;
+        }
+        while now >= self.next_spawn
+            && let Some(index) = self.to_spawn.pop_front()
+        {
+            self.next_spawn = now + self.pause;
+            self.spawning.insert(index);
+            actions.push(Action::Spawn(index));
+        }
+        if self.to_spawn.is_empty() && self.spawning.is_empty() {
+            actions.extend(self.settled(now));
+        }
+        actions
+    }
+
+    /// What follows once all members have been started.
+    fn settled(&mut self, now: Instant) -> Vec<Action> {
+        let gone = |m: &&MemberView| matches!(m.life, Life::Exited(_) | Life::Failed | Life::Lost(None));
+        let owns =
+            |m: &MemberView, t: &Task| !t.is_completed() && t.owner.as_deref() == Some(m.name.as_str());
+        let members = self.last.members.iter().filter(gone);
+        let dead: Vec<AgentName> = members
+            .filter(|m| self.last.tasks.iter().any(|t| owns(m, t)) && !self.freed.contains(&m.name))
+            .map(|m| m.name.clone())
+            .collect();
+        if !dead.is_empty() {
+            self.freed.extend(dead.iter().cloned());
+            return dead.into_iter().map(Action::FreeTasksOf).collect();
+        }
+        match self.mode {
+            LeaderMode::Run => self.run(now),
+            // Everybody is ready: another process leads on.
+            LeaderMode::Up if !self.restarts.is_empty() => vec![Action::Done(self.outcome.clone())],
+            LeaderMode::Up | LeaderMode::Spawn if !self.last.is_there => {
+                vec![Action::Done(self.outcome.clone())]
+            }
+            LeaderMode::Up | LeaderMode::Spawn => Vec::new(),
+        }
+    }
+
+    /// Whether a run is over.
+    fn run(&mut self, now: Instant) -> Vec<Action> {
+        // A look that is older than the last spawn does not show its members.
+        if self.last.members.len() < self.restarts.len() {
+            return Vec::new();
+        }
+        let runs_always = |name: &AgentName| {
+            self.restarts.iter().any(|(n, restart)| n == name && *restart == Restart::Always)
+        };
+        let is_busy = |m: &MemberView| m.life.is_alive() && !runs_always(&m.name);
+        let is_done = self.last.tasks.iter().all(Task::is_completed);
+        if is_done && !self.last.members.iter().any(is_busy) {
+            self.judge();
+            let why = if self.outcome.is_success() { "all is done" } else { "all has ended" };
+            return self.end(why, GRACE);
+        }
+        if let Some(why) = stall(&self.last)
+            && (now >= self.still_since + STILL_FOR || !self.last.members.iter().any(|m| m.life.is_alive()))
+        {
+            self.judge();
+            self.outcome.stalled = Some(why.clone());
+            let mut actions = vec![Action::Note("stalled", json!({"why": why}))];
+            actions.extend(self.end(&format!("stalled: {why}"), GRACE));
+            return actions;
+        }
+        Vec::new()
+    }
+
+    /// Writes down who and what failed, before we end anybody ourselves.
+    fn judge(&mut self) {
+        let members = self.last.members.iter().filter(|m| m.life.has_failed());
+        self.outcome.failed.extend(members.map(|m| format!("{} {}", m.name, fate(m))));
+        let tasks = self.last.tasks.iter().filter_map(|t| Some((t, t.failure()?)));
+        self.outcome
+            .failed
+            .extend(tasks.map(|(t, why)| format!("task {} '{}' failed: {why}", t.id, t.subject)));
+    }
+}
+
+/// How a member ended, as the end of a sentence.
+pub(super) fn fate(member: &MemberView) -> String {
+    match member.life {
+        Life::Exited(exit) => {
+            let note = member.record.as_ref().and_then(|r| r.note.as_deref());
+            note.map_or(exit.to_string(), |note| format!("{exit} ({note})"))
+        }
+        Life::Failed => "could not be started".to_owned(),
+        Life::Lost(_) => "was lost: its tend died".to_owned(),
+        _ => format!("is {}", member.life.word()),
+    }
+}

@@ -1,0 +1,77 @@
+//! A launch file: all that a member's `tend` needs to start it, and to start it again. It may hold secrets, so it is
+//! 0600 and lives until the member is retired.
+
+use super::{Error, ProcessRecord, Result, TeamStore};
+use crate::protocol::{AgentName, Layout, TeamName};
+use crate::sys::atomic_file;
+use serde::{Deserialize, Serialize};
+use std::collections::BTreeMap;
+use std::path::{Path, PathBuf};
+
+/// What is to be started, and for whom.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct LaunchFile {
+    /// Version of this file: 1.
+    pub version: u32,
+    /// The team.
+    pub team: TeamName,
+    /// The member.
+    pub agent: AgentName,
+    /// Mark of this launch, a UUID.
+    pub launch: String,
+    /// The program, absolute.
+    pub program: PathBuf,
+    /// Its name and arguments, exactly.
+    pub argv: Vec<String>,
+    /// Its whole environment.
+    pub env: BTreeMap<String, String>,
+    /// Its working directory, absolute.
+    pub cwd: PathBuf,
+    /// Whether it gets a terminal.
+    pub tty: bool,
+    /// `never`, `on-failure` or `always`.
+    pub restart: String,
+    /// The member ends when this leader has died and nobody else leads.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub ends_with: Option<ProcessRecord>,
+    /// See [`Layout`].
+    pub config_dir: PathBuf,
+    /// See [`Layout`].
+    pub state_dir: PathBuf,
+    /// See [`Layout`].
+    pub runtime_dir: PathBuf,
+}
+
+impl LaunchFile {
+    /// Reads one.
+    ///
+    /// # Errors
+    /// [`Error::Damaged`]; the file system's.
+    pub fn read(path: &Path) -> Result<LaunchFile> {
+        let damaged = |why: String| Error::Damaged { path: path.to_owned(), why };
+        let bytes = atomic_file::read_optional(path)?.ok_or_else(|| damaged("it is not there".to_owned()))?;
+        serde_json::from_slice(&bytes).map_err(|e| damaged(e.to_string()))
+    }
+
+    /// Where files lie for this member.
+    pub fn layout(&self) -> Layout {
+        Layout {
+            config_dir: self.config_dir.clone(),
+            state_dir: self.state_dir.clone(),
+            runtime_dir: self.runtime_dir.clone(),
+        }
+    }
+}
+
+impl TeamStore {
+    /// Writes a member's launch file and answers its path.
+    ///
+    /// # Errors
+    /// The file system's.
+    pub fn write_launch(&self, launch: &LaunchFile) -> Result<PathBuf> {
+        let path = self.state().launch(&launch.agent);
+        let bytes = serde_json::to_vec_pretty(launch).unwrap_or_default();
+        atomic_file::write_unsynced(&path, &bytes, atomic_file::PRIVATE)?;
+        Ok(path)
+    }
+}
