@@ -2,13 +2,14 @@
 //! file. Nothing here reads team files.
 
 mod process;
+mod tmux;
 
 pub use process::Plain;
 
 use crate::config::Environment;
 use crate::config::plan::{BackendChoice, Placement};
 use crate::protocol::{AgentName, Layout, TeamName};
-use crate::store::PlaceRecord;
+use crate::store::{HomeRecord, PlaceRecord};
 use crate::sys;
 use std::path::Path;
 
@@ -74,10 +75,16 @@ pub trait Backend: Send + Sync {
         Ok("nothing to try".to_owned())
     }
 
-    /// The command line with which a person sees the team's places, if there is one.
-    fn attach(&self) -> Option<String> {
-        None
+    /// Title, colour and token of a place: what need not be there before the agent runs.
+    ///
+    /// # Errors
+    /// The token could not be set, so that the place could not be told from a stranger's.
+    fn dress(&self, _place: &PlaceRecord, _launch: &Launch<'_>) -> Result<()> {
+        Ok(())
     }
+
+    /// What must be known to find the team's places again.
+    fn home(&self) -> HomeRecord;
 }
 
 /// What backend is wanted, and for whom.
@@ -98,21 +105,38 @@ pub struct Wanted<'a> {
 /// # Errors
 /// The chosen one cannot be used here.
 pub fn choose(wanted: &Wanted<'_>, environment: &Environment) -> Result<(Box<dyn Backend>, String)> {
-    let _ = environment;
-    match wanted.choice {
-        BackendChoice::Process => Ok((Box::new(Plain), "asked for".to_owned())),
-        BackendChoice::Auto => Ok((Box::new(Plain), "auto: not inside tmux".to_owned())),
-        BackendChoice::Tmux => Err(Error::Unusable("tmux".to_owned())),
+    let choice = match wanted.choice {
+        BackendChoice::Process => return Ok((Box::new(Plain), "asked for".to_owned())),
+        BackendChoice::Tmux => "asked for",
+        BackendChoice::Auto => match tmux::inside(environment) {
+            tmux::Inside::No(why) => return Ok((Box::new(Plain), format!("auto: {why}"))),
+            tmux::Inside::Pane { .. } => "auto",
+        },
+    };
+    let (panes, reason) = tmux::TmuxPanes::new(wanted, environment)?;
+    Ok((Box::new(panes), format!("{choice}: {reason}")))
+}
+
+/// The backend of a team that is there.
+pub fn again(wanted: &Wanted<'_>, home: &HomeRecord, environment: &Environment) -> Box<dyn Backend> {
+    match home.backend.as_str() {
+        "tmux" => Box::new(tmux::TmuxPanes::again(wanted, home, environment)),
+        _ => Box::new(Plain),
     }
 }
 
-/// Closes a place of any backend.
+/// Closes a place of any backend, if it is still there and still ours.
 ///
 /// # Errors
 /// As [`Backend::close`].
-pub fn close(place: &PlaceRecord, token: &str) -> Result<()> {
+pub fn close(place: &PlaceRecord, token: &str, environment: &Environment) -> Result<()> {
     match place {
-        PlaceRecord::Process => Plain.close(place, token),
-        PlaceRecord::Tmux { .. } => Err(Error::Unusable("tmux".to_owned())),
+        PlaceRecord::Process => Ok(()),
+        PlaceRecord::Tmux { .. } => tmux::close(place, token, environment),
     }
+}
+
+/// Removes what a team's backend leaves once all its places are closed.
+pub fn leave(wanted: &Wanted<'_>, environment: &Environment) {
+    tmux::leave(wanted, environment);
 }

@@ -1,7 +1,7 @@
 //! Plain processes (B4): no terminal needed. The headless backend.
 
 use super::{Backend, Launch, Result};
-use crate::store::PlaceRecord;
+use crate::store::{HomeRecord, PlaceRecord};
 use crate::sys::run;
 use std::process::{Command, Stdio};
 
@@ -22,6 +22,10 @@ impl Backend for Plain {
         command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null());
         run::start_detached(command)?;
         Ok(PlaceRecord::Process)
+    }
+
+    fn home(&self) -> HomeRecord {
+        HomeRecord { backend: self.name().to_owned(), socket: None, anchor: None, attach: None }
     }
 
     fn close(&self, _place: &PlaceRecord, _token: &str) -> Result<()> {

@@ -34,7 +34,7 @@ pub fn attach(verb: &Attach, context: &mut Context) -> Result {
     let store = context.team()?;
     let Some(name) = &verb.name else {
         let manifest = store.manifest()?;
-        let words = manifest.and_then(|m| shlex::split(&m.attach?)).unwrap_or_default();
+        let words = manifest.and_then(|m| shlex::split(&m.home.attach?)).unwrap_or_default();
         let Some((program, args)) = words.split_first() else {
             return Err(Failure::usage(
                 "this team has no tmux session: say whose terminal, 'throng attach NAME'",

@@ -45,7 +45,12 @@ pub fn down(verb: &Down, context: &mut Context) -> Result {
         return Err(Failure::missing(format!("team '{}' has ended already", store.name())));
     }
     let keep = if verb.keep_tasks { KeepTasks::Yes } else { KeepTasks::No };
-    let down = leader::end_team(&store, verb.grace.min(Duration::from_secs(3600)), keep)?;
+    let down = leader::end_team(
+        &store,
+        verb.grace.min(Duration::from_secs(3600)),
+        keep,
+        &context.config.environment,
+    )?;
     report(context, &down.retired)?;
     if context.out.json {
         return Ok(());

@@ -6,7 +6,7 @@ use super::out::age;
 use super::stop::GRACE_DEFAULT;
 use crate::leader;
 use crate::store::{KeepTasks, Store, TeamStore};
-use crate::sys::failed;
+use crate::sys::{failed, socket};
 use serde_json::json;
 use std::path::PathBuf;
 
@@ -40,20 +40,22 @@ pub fn gc(verb: &Gc, context: &mut Context) -> Result {
             format!("team {}, {what}, {} ago", store.name(), age(since)),
         ));
         if is_dead && !verb.dry_run {
-            leader::end_team(&store, GRACE_DEFAULT, KeepTasks::No)?;
+            leader::end_team(&store, GRACE_DEFAULT, KeepTasks::No, &context.config.environment)?;
         }
     }
     removed.extend(put_aside(&context.store).into_iter().map(|dir| {
         let name = dir.file_name().unwrap_or_default().to_string_lossy().into_owned();
         (dir, format!("earlier team {name}"))
     }));
-    for (dir, what) in &removed {
+    removed.extend(dead_sockets(&context.store));
+    for (path, what) in &removed {
+        let remove = if path.is_dir() { std::fs::remove_dir_all } else { std::fs::remove_file };
         if !verb.dry_run {
-            std::fs::remove_dir_all(dir).map_err(failed("remove", dir))?;
+            remove(path).map_err(failed("remove", path))?;
         }
         if !context.out.json {
             let word = if verb.dry_run { "would remove" } else { "removed" };
-            context.out.line(format!("{word} {what}: {}", dir.display()))?;
+            context.out.line(format!("{word} {what}: {}", path.display()))?;
         }
     }
     if context.out.json {
@@ -75,4 +77,16 @@ fn put_aside(store: &Store) -> Vec<PathBuf> {
     let mut dirs: Vec<PathBuf> = entries.filter_map(|e| Some(e.ok()?.path())).collect();
     dirs.sort();
     dirs
+}
+
+/// Sockets of ours that a killed process left: nobody listens there any more.
+fn dead_sockets(store: &Store) -> Vec<(PathBuf, String)> {
+    let Ok(entries) = std::fs::read_dir(&store.layout().runtime_dir) else { return Vec::new() };
+    let mut sockets: Vec<PathBuf> = entries
+        .filter_map(|e| Some(e.ok()?.path()))
+        .filter(|p| p.extension().is_some_and(|e| e == "ctl" || e == "wake" || e == "spawn" || e == "tmux"))
+        .filter(|p| !socket::has_listener(p))
+        .collect();
+    sockets.sort();
+    sockets.into_iter().map(|path| (path, "dead socket".to_owned())).collect()
 }

@@ -30,7 +30,7 @@ pub fn lead(verb: &Lead, context: &mut Context) -> Result {
     sign(&store)?;
     let manifest = store.manifest()?.ok_or_else(|| Failure::missing("the team's record is gone"))?;
     let plan = spawn::empty_plan(&store, context);
-    let (backend, _) = spawn::backend_of(&store, &manifest, context)?;
+    let backend = spawn::backend_of(&store, &manifest, context);
     let led = Led { store, manifest, plan, config: context.config.clone(), backend };
     let outcome = lead_on(Arc::new(led), State::watching(Instant::now()), &mut |_| {})?;
     drop(lock);

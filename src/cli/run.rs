@@ -100,7 +100,7 @@ pub fn run(verb: &Run, context: &mut Context) -> Result {
     let mut shown = Shown::default();
     let outcome = lead(led, state, &mut |line| shown.show(&mut context.out, line))?;
     if outcome.left.is_empty() {
-        leader::close(&store, KeepTasks::No)?;
+        leader::close(&store, KeepTasks::No, &context.config.environment)?;
     }
     drop(lock);
     let tasks = shown.tasks();

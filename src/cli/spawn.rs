@@ -69,7 +69,7 @@ pub fn spawn(verb: &Spawn, context: &mut Context) -> Result {
         Some(choice) => {
             choose(&store, choice, Placement::parse(&manifest.placement).unwrap_or_default(), context)?
         }
-        None => backend_of(&store, &manifest, context)?,
+        None => (backend_of(&store, &manifest, context), "the team's".to_owned()),
     };
     let place = launch::spawn(&launch::Spawn {
         store: &store,
@@ -133,13 +133,14 @@ pub fn empty_plan(store: &TeamStore, context: &Context) -> Plan {
 }
 
 /// The backend that a team was started with.
-pub fn backend_of(
-    store: &TeamStore,
-    manifest: &Manifest,
-    context: &Context,
-) -> Result<(Box<dyn Backend>, String)> {
-    let choice = BackendChoice::parse(&manifest.backend).unwrap_or_default();
-    choose(store, choice, Placement::parse(&manifest.placement).unwrap_or_default(), context)
+pub fn backend_of(store: &TeamStore, manifest: &Manifest, context: &Context) -> Box<dyn Backend> {
+    let wanted = backend::Wanted {
+        choice: BackendChoice::Auto,
+        placement: Placement::parse(&manifest.placement).unwrap_or_default(),
+        team: store.name(),
+        layout: store.layout(),
+    };
+    backend::again(&wanted, &manifest.home, &context.config.environment)
 }
 
 fn choose(

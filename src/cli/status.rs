@@ -82,8 +82,8 @@ fn as_json(picture: &Picture, store: &TeamStore) -> Value {
         "team": store.name(),
         "state": state_word(picture, store),
         "mode": picture.manifest.as_ref().map(|m| m.mode),
-        "backend": picture.manifest.as_ref().map(|m| &m.backend),
-        "attach": picture.manifest.as_ref().and_then(|m| m.attach.as_ref()),
+        "backend": picture.manifest.as_ref().map(|m| &m.home.backend),
+        "attach": picture.manifest.as_ref().and_then(|m| m.home.attach.as_ref()),
         "started": picture.manifest.as_ref().map(|m| &m.started),
         "ended": picture.manifest.as_ref().and_then(|m| m.ended.as_ref()),
         "leader": leader,
@@ -149,10 +149,10 @@ fn show(picture: &Picture, store: &TeamStore, out: &mut Out) -> Result {
         Some(Some(leader)) => format!(" by process {}", leader.process.pid),
         _ => String::new(),
     };
-    let backend = picture.manifest.as_ref().map_or(String::new(), |m| format!(", {}", m.backend));
+    let backend = picture.manifest.as_ref().map_or(String::new(), |m| format!(", {}", m.home.backend));
     out.line(format!("team {}: {}{leader}{started}{backend}", store.name(), state_word(picture, store)))?;
     if let Some(attach) =
-        picture.manifest.as_ref().filter(|m| m.ended.is_none()).and_then(|m| m.attach.as_ref())
+        picture.manifest.as_ref().filter(|m| m.ended.is_none()).and_then(|m| m.home.attach.as_ref())
     {
         out.line(format!("see it with: {attach}"))?;
     }

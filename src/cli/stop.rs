@@ -31,7 +31,12 @@ pub fn stop(verb: &Stop, context: &mut Context) -> Result {
     let names: Vec<_> = verb.names.iter().map(|n| known_member(n, &store)).collect::<Result<_>>()?;
     let mut retired = Vec::new();
     for name in names {
-        retired.extend(launch::retire(&store, &name, verb.grace.min(Duration::from_secs(3600)))?);
+        retired.extend(launch::retire(
+            &store,
+            &name,
+            verb.grace.min(Duration::from_secs(3600)),
+            &context.config.environment,
+        )?);
     }
     report(context, &retired)
 }

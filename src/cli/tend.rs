@@ -10,6 +10,9 @@ use std::path::PathBuf;
 /// Keep one agent
 #[derive(Debug, clap::Args)]
 pub struct Tend {
+    /// Stands here for others to find this process by
+    #[arg(long)]
+    mark: Option<String>,
     /// Its launch file
     file: PathBuf,
 }

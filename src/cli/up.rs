@@ -31,7 +31,7 @@ pub struct Up {
 pub fn up(verb: &Up, context: &mut Context) -> Result {
     let Born { led, lock } = bear(&verb.start, LeaderMode::Up, context)?;
     let store = led.store.clone();
-    let (attach, names) = (led.manifest.attach.clone(), led.manifest.planned.clone());
+    let (attach, names) = (led.manifest.home.attach.clone(), led.manifest.planned.clone());
     let state = State::starting(&led.plan, LeaderMode::Up, None, Instant::now());
     let mut shown = Shown::default();
     let outcome = lead(Arc::clone(&led), state, &mut |line| {
@@ -40,7 +40,7 @@ pub fn up(verb: &Up, context: &mut Context) -> Result {
         }
     })?;
     if !outcome.is_success() {
-        leader::close(&store, KeepTasks::No)?;
+        leader::close(&store, KeepTasks::No, &context.config.environment)?;
         return verdict(&outcome);
     }
     let about = json!({"team": store.name(), "members": names, "attach": attach});

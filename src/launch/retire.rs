@@ -2,6 +2,7 @@
 //! closed; its unfinished tasks freed. Only what carries this launch's mark is ended.
 
 use super::{Life, control, observe_one};
+use crate::config::Environment;
 use crate::protocol::AgentName;
 use crate::store::{self, Exit, MemberRecord, TeamStore};
 use crate::sys::process::{self, Process};
@@ -29,7 +30,12 @@ pub struct Retired {
 ///
 /// # Errors
 /// The files cannot be read. What could not be ended is in the answer.
-pub fn retire(store: &TeamStore, agent: &AgentName, grace: Duration) -> store::Result<Option<Retired>> {
+pub fn retire(
+    store: &TeamStore,
+    agent: &AgentName,
+    grace: Duration,
+    environment: &Environment,
+) -> store::Result<Option<Retired>> {
     let Some(view) = observe_one(store, agent)? else { return Ok(None) };
     let mut retired = Retired { name: agent.clone(), how: "ended before", exit: None, left: Vec::new() };
     if let Some(record) = &view.record {
@@ -48,7 +54,7 @@ pub fn retire(store: &TeamStore, agent: &AgentName, grace: Duration) -> store::R
         if tend.is_alive() {
             retired.left.push(format!("tend, process {}", tend.pid));
         }
-        if let Err(e) = backend::close(&record.place, &record.launch) {
+        if let Err(e) = backend::close(&record.place, &record.launch, environment) {
             retired.left.push(e.to_string());
         }
     }

@@ -129,6 +129,7 @@ fn steps(spawn: &Spawn<'_>, launch: &str, done: &mut Vec<Done>) -> Result<PlaceR
         set_pane(store, agent, pane).map_err(failed("write its pane down"))?;
     }
     wait_ready(store, agent, launch, &waker)?;
+    spawn.backend.dress(&place, &open).map_err(failed("mark its place"))?;
     Ok(place)
 }
 

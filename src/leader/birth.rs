@@ -72,9 +72,8 @@ pub fn create(
         out: home.out.unwrap_or_else(|| store.state().out()),
         planned: plan.members.iter().map(|m| m.name.clone()).collect(),
         limits: LimitsRecord { agents: plan.limits.agents },
-        backend: home.backend.name().to_owned(),
+        home: home.backend.home(),
         placement: word(plan.placement).to_owned(),
-        attach: home.backend.attach(),
     };
     let session = uuid::Uuid::new_v4().to_string();
     let team = Team::new(store.name(), &session, timestamp::millis(now), &plan.cwd.to_string_lossy());

@@ -1,5 +1,8 @@
 //! The end of a team: its members ended and verified, its shared files put away, its record closed.
 
+use crate::backend::{self, Wanted};
+use crate::config::Environment;
+use crate::config::plan::{BackendChoice, Placement};
 use crate::launch::{self, Retired};
 use crate::protocol::{AgentName, timestamp};
 use crate::store::{self, KeepTasks, LeaderMode, TeamStore};
@@ -11,7 +14,7 @@ use std::time::{Duration, SystemTime};
 const LEADER_TAKES_MAX: Duration = Duration::from_secs(10);
 
 /// Ends every member at once.
-pub(super) fn retire_all(store: &TeamStore, grace: Duration) -> Vec<Retired> {
+pub(super) fn retire_all(store: &TeamStore, grace: Duration, environment: &Environment) -> Vec<Retired> {
     let names: Vec<AgentName> = match launch::observe(store) {
         // A row of another program is not ours to end.
         Ok(members) => {
@@ -25,7 +28,7 @@ pub(super) fn retire_all(store: &TeamStore, grace: Duration) -> Vec<Retired> {
     std::thread::scope(|scope| {
         let ends: Vec<_> = names
             .iter()
-            .map(|name| (name, scope.spawn(move || launch::retire(store, name, grace))))
+            .map(|name| (name, scope.spawn(move || launch::retire(store, name, grace, environment))))
             .collect();
         let outcome = |(name, end): (&AgentName, std::thread::ScopedJoinHandle<'_, _>)| match end.join() {
             Ok(Ok(retired)) => retired,
@@ -55,7 +58,12 @@ pub struct Down {
 ///
 /// # Errors
 /// The files'. What could not be ended is in the answer, and then the files stay.
-pub fn end_team(store: &TeamStore, grace: Duration, keep_tasks: KeepTasks) -> store::Result<Down> {
+pub fn end_team(
+    store: &TeamStore,
+    grace: Duration,
+    keep_tasks: KeepTasks,
+    environment: &Environment,
+) -> store::Result<Down> {
     let mut down = Down::default();
     let leader = store.leader().flatten();
     if let Some(leader) = leader.as_ref().filter(|l| l.mode == LeaderMode::Run) {
@@ -64,10 +72,10 @@ pub fn end_team(store: &TeamStore, grace: Duration, keep_tasks: KeepTasks) -> st
         end_leader(leader.process.into(), grace + LEADER_TAKES_MAX);
     }
     if store.exists() || store.state().dir().is_dir() {
-        down.retired = retire_all(store, grace);
+        down.retired = retire_all(store, grace, environment);
     }
     if down.retired.iter().all(|r| r.left.is_empty()) {
-        close(store, keep_tasks)?;
+        close(store, keep_tasks, environment)?;
     }
     if let Some(leader) = leader.filter(|l| l.mode != LeaderMode::Run) {
         down.leader = Some(leader.process.pid);
@@ -89,7 +97,14 @@ fn end_leader(leader: Process, within: Duration) {
 ///
 /// # Errors
 /// The file system's.
-pub fn close(store: &TeamStore, keep_tasks: KeepTasks) -> store::Result<()> {
+pub fn close(store: &TeamStore, keep_tasks: KeepTasks, environment: &Environment) -> store::Result<()> {
+    let wanted = Wanted {
+        choice: BackendChoice::Auto,
+        placement: Placement::default(),
+        team: store.name(),
+        layout: store.layout(),
+    };
+    backend::leave(&wanted, environment);
     if store.exists() {
         store.put_away(keep_tasks)?;
     }

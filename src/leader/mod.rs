@@ -119,7 +119,9 @@ fn perform(led: &Arc<Led>, action: Action, events: &mpsc::UnboundedSender<Event>
                 }
                 None
             }
-            Action::RetireAll(grace) => Some(Event::Ended(end::retire_all(&led.store, grace))),
+            Action::RetireAll(grace) => {
+                Some(Event::Ended(end::retire_all(&led.store, grace, &led.config.environment)))
+            }
             Action::Note(..) | Action::Done(_) => None,
         };
         // The loop may be over.

@@ -61,6 +61,14 @@ impl Layout {
         self.state_dir.join("ended")
     }
 
+    /// A word that stands for one team of one state directory, in 16 hexadecimal digits.
+    pub fn mark(&self, team: &TeamName) -> String {
+        let mut hash = Fnv::new();
+        hash.add(self.state_dir.as_os_str().as_encoded_bytes());
+        hash.add(team.as_str().as_bytes());
+        format!("{:016x}", hash.0)
+    }
+
     /// Path of a socket. Short and hashed, since a socket's path may have 108 bytes only.
     pub fn socket(&self, team: &TeamName, agent: &AgentName, kind: &str) -> PathBuf {
         let mut hash = Fnv::new();

@@ -14,7 +14,7 @@ pub use event_log::EventLog;
 pub use launch_file::LaunchFile;
 pub use mailbox::{Mailbox, Unread};
 pub use member_file::{Exit, MemberRecord, MemberState, PlaceRecord, ProcessRecord};
-pub use records::{Leader, LeaderMode, LimitsRecord, Manifest};
+pub use records::{HomeRecord, Leader, LeaderMode, LimitsRecord, Manifest};
 pub use task_board::{NewTask, TaskBoard};
 pub use team_file::KeepTasks;
 

@@ -49,11 +49,24 @@ pub struct Manifest {
     pub planned: Vec<AgentName>,
     /// Caps.
     pub limits: LimitsRecord,
-    /// `tmux` or `process`.
-    pub backend: String,
+    /// Where its members live.
+    pub home: HomeRecord,
     /// `pane`, `window` or `session`.
     pub placement: String,
-    /// Command line that shows the team's panes, if it has any.
+}
+
+/// Where a team's members live, so that another process finds their places.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct HomeRecord {
+    /// `tmux` or `process`.
+    pub backend: String,
+    /// Socket of the tmux server.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub socket: Option<String>,
+    /// The leader's pane, `%N`, if members' panes go beside it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub anchor: Option<String>,
+    /// Command line that shows the team's panes, if they have a session of their own.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub attach: Option<String>,
 }

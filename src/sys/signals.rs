@@ -35,6 +35,14 @@ impl Drop for HeldBack {
     }
 }
 
+/// Lets every signal through; for a child between fork and exec, which inherits what we hold back.
+///
+/// # Errors
+/// The system call's.
+pub fn let_all_through() -> std::io::Result<()> {
+    Ok(signal::pthread_sigmask(SigmaskHow::SIG_SETMASK, Some(&SigSet::empty()), None)?)
+}
+
 /// Ends this process by `signal`, so that the parent's shell sees what really happened.
 #[allow(unsafe_code)]
 pub fn die_of(signal: Signal) {

@@ -93,6 +93,16 @@ pub fn poke(path: &Path) {
     }
 }
 
+/// Whether a process listens at the socket, of either kind. When in doubt: yes.
+pub fn has_listener(path: &Path) -> bool {
+    let is_refused =
+        |e: io::Error| matches!(e.kind(), io::ErrorKind::ConnectionRefused | io::ErrorKind::NotFound);
+    // The kind that does not fit answers with a type error, the one that fits decides.
+    let stream = std::os::unix::net::UnixStream::connect(path).map(drop);
+    let datagram = UnixDatagram::unbound().and_then(|socket| socket.connect(path));
+    !(stream.is_err_and(is_refused) || datagram.is_err_and(is_refused))
+}
+
 /// Waits until one of the descriptors can be read or has hung up; `Duration::MAX` waits for ever.
 pub fn poll_readable(fds: &[BorrowedFd<'_>], limit: Duration) -> Vec<bool> {
     use nix::poll::{PollFd, PollFlags, PollTimeout, poll};

@@ -41,6 +41,11 @@ impl Child {
             File::from(OwnedFd::from(ours))
         };
         outlet::set_nonblocking(&output)?;
+        // SAFETY: setting the signal mask is async-signal-safe.
+        #[allow(unsafe_code)]
+        unsafe {
+            command.pre_exec(crate::sys::signals::let_all_through);
+        }
         let child = command.spawn()?;
         // The std handle is dropped: we reap every child by pid, escaped ones too.
         let pid = child.id().cast_signed();

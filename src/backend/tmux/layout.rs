@@ -1,0 +1,143 @@
+//! Where the next pane goes. Pure.
+//!
+//! Beside the leader: one split of the leader, then splits of our own largest pane while both halves stay readable, then
+//! windows of our own, tiled. The sizes of the user's panes change by that one split alone.
+
+use crate::config::plan::Placement;
+
+/// Smallest readable pane, in character cells.
+const COLS_MIN: usize = 40;
+const ROWS_MIN: usize = 8;
+
+/// One pane as tmux lists it.
+#[derive(Debug, Clone, PartialEq)]
+pub(super) struct Pane {
+    /// `%N`.
+    pub(super) id: String,
+    /// `@N` of its window.
+    pub(super) window: String,
+    /// Columns and rows of its window.
+    pub(super) window_size: (usize, usize),
+    /// Columns and rows of itself.
+    pub(super) size: (usize, usize),
+    /// Whether it is one of this team's.
+    pub(super) is_ours: bool,
+}
+
+/// Where the next pane goes.
+#[derive(Debug, Clone, PartialEq)]
+pub(super) enum Spot {
+    /// Left and right of each other.
+    SplitBeside(String),
+    /// Above each other.
+    SplitBelow(String),
+    /// Into a window of ours, all of which is tiled again.
+    Tile { pane: String, window: String },
+    /// A window of its own.
+    Window,
+}
+
+/// Chooses. `panes` are those of the session; `anchor` is the leader's pane, if it is among them.
+pub(super) fn choose(panes: &[Pane], anchor: Option<&str>, placement: Placement) -> Spot {
+    if placement != Placement::Pane {
+        return Spot::Window;
+    }
+    let anchor = anchor.and_then(|id| panes.iter().find(|p| p.id == id));
+    if let Some(anchor) = anchor {
+        let beside: Vec<&Pane> = panes.iter().filter(|p| p.window == anchor.window && p.is_ours).collect();
+        let to_split = match beside.as_slice() {
+            [] => Some(anchor),
+            ours => ours.iter().copied().max_by_key(|p| p.size.0 * p.size.1),
+        };
+        if let Some(spot) = to_split.and_then(split) {
+            return spot;
+        }
+    }
+    panes
+        .iter()
+        .filter(|p| p.is_ours)
+        .find_map(|p| {
+            let there: Vec<&Pane> = panes.iter().filter(|q| q.window == p.window).collect();
+            let has_room = there.iter().all(|q| q.is_ours) && tiles_fit(p.window_size, there.len() + 1);
+            let largest = there.iter().max_by_key(|q| q.size.0 * q.size.1)?;
+            has_room.then(|| Spot::Tile { pane: largest.id.clone(), window: p.window.clone() })
+        })
+        .unwrap_or(Spot::Window)
+}
+
+/// Splits a pane the way that leaves the halves nearer to a readable shape, if both stay readable. One line or column
+/// goes to the border.
+fn split(pane: &Pane) -> Option<Spot> {
+    let (cols, rows) = pane.size;
+    let beside = cols > 2 * COLS_MIN;
+    let below = rows > 2 * ROWS_MIN;
+    // A cell is about twice as high as it is wide.
+    let is_wide = cols > 2 * rows;
+    match (beside, below) {
+        (true, true) if is_wide => Some(Spot::SplitBeside(pane.id.clone())),
+        (_, true) => Some(Spot::SplitBelow(pane.id.clone())),
+        (true, false) => Some(Spot::SplitBeside(pane.id.clone())),
+        (false, false) => None,
+    }
+}
+
+/// Whether `count` panes stay readable in tmux's tiled layout, with a title line each.
+fn tiles_fit((cols, rows): (usize, usize), count: usize) -> bool {
+    let (mut down, mut across) = (1, 1);
+    while down * across < count {
+        down += 1;
+        if down * across < count {
+            across += 1;
+        }
+    }
+    let width = (cols + 1).saturating_sub(across) / across;
+    let height = rows.saturating_sub(down) / down;
+    width >= COLS_MIN && height >= ROWS_MIN
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn pane(id: &str, window: &str, size: (usize, usize)) -> Pane {
+        let is_ours = id != "%0" && !id.starts_with("%u");
+        Pane { id: id.to_owned(), window: window.to_owned(), window_size: (200, 50), size, is_ours }
+    }
+
+    #[test]
+    fn probe_c09_the_leader_is_split_once_and_then_only_panes_of_ours() {
+        let mut panes = vec![pane("%0", "@0", (100, 50)), pane("%u1", "@0", (99, 50))];
+        assert_eq!(choose(&panes, Some("%0"), Placement::Pane), Spot::SplitBelow("%0".into()));
+        panes[0].size = (100, 24);
+        panes.push(pane("%2", "@0", (100, 25)));
+        assert_eq!(choose(&panes, Some("%0"), Placement::Pane), Spot::SplitBeside("%2".into()));
+        panes[2].size = (50, 25);
+        panes.push(pane("%3", "@0", (49, 25)));
+        assert_eq!(choose(&panes, Some("%0"), Placement::Pane), Spot::SplitBelow("%2".into()));
+    }
+
+    #[test]
+    fn probe_c01_no_pane_becomes_unreadable_before_a_new_window_is_opened() {
+        let mut panes = vec![pane("%0", "@0", (80, 12)), pane("%1", "@0", (80, 11))];
+        panes.iter_mut().for_each(|p| p.window_size = (80, 24));
+        assert_eq!(choose(&panes, Some("%0"), Placement::Pane), Spot::Window);
+        panes.push(pane("%2", "@1", (80, 24)));
+        panes[2].window_size = (80, 24);
+        let tile = Spot::Tile { pane: "%2".into(), window: "@1".into() };
+        assert_eq!(choose(&panes, Some("%0"), Placement::Pane), tile);
+        panes.push(pane("%3", "@1", (80, 12)));
+        assert_eq!(
+            choose(&panes, Some("%0"), Placement::Pane),
+            Spot::Window,
+            "three would be 39 columns wide"
+        );
+    }
+
+    #[test]
+    fn a_window_with_a_users_pane_is_never_tiled() {
+        let panes = [pane("%2", "@1", (100, 50)), pane("%u", "@1", (99, 50))];
+        assert_eq!(choose(&panes, None, Placement::Pane), Spot::Window);
+        assert_eq!(choose(&panes[..1], None, Placement::Window), Spot::Window);
+        assert!(tiles_fit((200, 50), 16) && !tiles_fit((200, 50), 26));
+    }
+}
