@@ -1,5 +1,6 @@
 //! `throng down`: ends a team.
 
+use super::beyond::go_on_detached;
 use super::context::{Context, span};
 use super::error::{Failure, Result};
 use super::stop::report;
@@ -43,6 +44,9 @@ pub fn down(verb: &Down, context: &mut Context) -> Result {
     };
     if manifest.ended.is_some() && !store.exists() {
         return Err(Failure::missing(format!("team '{}' has ended already", store.name())));
+    }
+    if go_on_detached(context, &store, None)? {
+        return Ok(());
     }
     let keep = if verb.keep_tasks { KeepTasks::Yes } else { KeepTasks::No };
     let down = leader::end_team(

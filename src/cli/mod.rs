@@ -1,6 +1,7 @@
 //! The command line: parses flags, calls one function of a room above, prints, chooses the exit code. One verb, one file.
 
 mod attach;
+mod beyond;
 mod completions;
 mod context;
 mod doctor;

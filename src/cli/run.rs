@@ -10,7 +10,9 @@ use crate::config::plan::{BackendChoice, Word};
 use crate::leader::{self, Led, Outcome, State};
 use crate::store::{KeepTasks, LeaderMode};
 use crate::sys::flock::Flock;
+use indicatif::ProgressBar;
 use serde_json::{Value, json};
+use std::io::IsTerminal;
 use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -97,8 +99,9 @@ pub fn run(verb: &Run, context: &mut Context) -> Result {
     let (store, out_dir) = (led.store.clone(), led.manifest.out.clone());
     let timeout = verb.timeout.or(led.plan.limits.run_timeout);
     let state = State::starting(&led.plan, LeaderMode::Run, timeout, begun);
-    let mut shown = Shown::default();
+    let mut shown = Shown::live(&context.out, led.plan.members.len(), led.plan.tasks.len());
     let outcome = lead(led, state, &mut |line| shown.show(&mut context.out, line))?;
+    shown.end_live();
     if outcome.left.is_empty() {
         leader::close(&store, KeepTasks::No, &context.config.environment)?;
     }
@@ -142,23 +145,56 @@ pub struct Shown {
     pub trouble: Option<Failure>,
     completed: usize,
     failed: usize,
+    ended: usize,
+    of: (usize, usize),
+    /// A line below the others that is kept up to date, on a terminal.
+    live: Option<ProgressBar>,
 }
 
 impl Shown {
+    /// With a line of progress, where a person looks.
+    pub fn live(out: &Out, members: usize, tasks: usize) -> Shown {
+        let wants = out.is_terminal && !out.json && std::io::stderr().is_terminal();
+        let live = wants.then(ProgressBar::new_spinner);
+        if let Some(live) = &live {
+            live.enable_steady_tick(Duration::from_millis(100));
+        }
+        Shown { of: (members, tasks), live, ..Shown::default() }
+    }
+
+    /// Takes the line of progress away.
+    pub fn end_live(&mut self) {
+        if let Some(live) = self.live.take() {
+            live.finish_and_clear();
+        }
+    }
+
     /// Shows one line of the log.
     pub fn show(&mut self, out: &mut Out, line: &str) {
         let Ok(event) = serde_json::from_str::<Value>(line) else { return };
-        if event["event"] == "task_completed" {
-            self.completed += usize::from(event["failure"].is_null());
-            self.failed += usize::from(!event["failure"].is_null());
+        match event["event"].as_str() {
+            Some("task_completed") if event["failure"].is_null() => self.completed += 1,
+            Some("task_completed") => self.failed += 1,
+            Some("member_ended") => self.ended += 1,
+            _ => {}
         }
         if self.is_silent {
             return;
         }
-        let shown = match out.json {
-            true => out.line(line),
-            false => story::line(out, &event).map_or(Ok(()), |text| out.line(text)),
+        let text = match out.json {
+            true => Some(line.to_owned()),
+            false => story::line(out, &event),
         };
+        let write = || text.map_or(Ok(()), |text| out.line(text));
+        let shown = match &self.live {
+            Some(live) => live.suspend(write),
+            None => write(),
+        };
+        if let Some(live) = &self.live {
+            let (members, tasks) = self.of;
+            let done = self.completed + self.failed;
+            live.set_message(format!("{} of {members} ended, {done} of {tasks} tasks completed", self.ended));
+        }
         // The team goes on without a reader.
         if let Err(failure) = shown {
             self.is_silent = true;

@@ -1,5 +1,6 @@
 //! `throng stop`: ends teammates for certain.
 
+use super::beyond::go_on_detached;
 use super::context::{Context, span};
 use super::error::{Failure, Result};
 use super::logs::known_member;
@@ -29,6 +30,9 @@ pub struct Stop {
 pub fn stop(verb: &Stop, context: &mut Context) -> Result {
     let store = context.team()?;
     let names: Vec<_> = verb.names.iter().map(|n| known_member(n, &store)).collect::<Result<_>>()?;
+    if go_on_detached(context, &store, Some(&names))? {
+        return Ok(());
+    }
     let mut retired = Vec::new();
     for name in names {
         retired.extend(launch::retire(

@@ -35,6 +35,8 @@ pub struct Environment {
     pub program: PathBuf,
     /// The current directory.
     pub cwd: PathBuf,
+    /// The arguments, the program's name first.
+    pub args: Vec<OsString>,
 }
 
 impl Environment {
@@ -47,6 +49,7 @@ impl Environment {
         let lost = |what: &str| format!("{what} cannot be found");
         Ok(Environment {
             vars: std::env::vars_os().collect(),
+            args: std::env::args_os().collect(),
             program: std::env::current_exe()
                 .map_err(|e| Error::Setting(format!("{}: {e}", lost("our own program"))))?,
             cwd: std::env::current_dir()
@@ -122,6 +125,7 @@ impl Environment {
             vars: vars.iter().map(|(k, v)| (OsString::from(k), OsString::from(v))).collect(),
             program: PathBuf::from("/bin/throng"),
             cwd: PathBuf::from("/w"),
+            args: Vec::new(),
         }
     }
 }

@@ -5,6 +5,8 @@ mod birth;
 mod end;
 mod stall;
 mod state;
+#[cfg(test)]
+mod tests;
 
 pub use birth::{BirthError, Home, create, link_program};
 pub use end::{Down, close, end_team};
@@ -57,7 +59,7 @@ pub async fn lead(led: Arc<Led>, mut state: State, show: &mut dyn FnMut(&str)) -
     let mut tail = Tail::of(&led.store);
     let (sender, mut events) = mpsc::unbounded_channel();
     let mut actions = vec![Action::Look];
-    let mut is_looking = false;
+    let (mut is_looking, mut look_again) = (false, false);
     loop {
         for action in actions {
             match action {
@@ -65,8 +67,8 @@ pub async fn lead(led: Arc<Led>, mut state: State, show: &mut dyn FnMut(&str)) -
                     tail.show(show);
                     return Ok(outcome);
                 }
-                // One look at a time: what changes meanwhile is seen by the next.
-                Action::Look if is_looking => {}
+                // One look at a time; what changes meanwhile may have been missed by it.
+                Action::Look if is_looking => look_again = true,
                 Action::Look => {
                     is_looking = true;
                     perform(&led, Action::Look, &sender);
@@ -93,8 +95,12 @@ pub async fn lead(led: Arc<Led>, mut state: State, show: &mut dyn FnMut(&str)) -
             }
             () = tokio::time::sleep(state.next_look(Instant::now()).min(POLL)) => Event::Woken,
         };
-        is_looking &= !matches!(event, Event::Seen(_));
+        let has_seen = matches!(event, Event::Seen(_));
+        is_looking &= !has_seen;
         actions = state.on(event, Instant::now());
+        if has_seen && std::mem::take(&mut look_again) {
+            actions.push(Action::Look);
+        }
         tail.show(show);
     }
 }
