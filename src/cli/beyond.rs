@@ -22,6 +22,13 @@ pub fn go_on_detached(context: &mut Context, store: &TeamStore, names: Option<&[
     command.args(environment.args.iter().skip(1)).env_remove("THRONG_LAUNCH");
     command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null());
     start_detached(command)?;
-    context.out.line("this process is part of what is to be ended: it is being ended from outside")?;
+    match context.out.json {
+        true => context.out.json(&serde_json::json!({"goes_on_detached": true}))?,
+        false => {
+            context
+                .out
+                .line("this process is part of what is to be ended: it is being ended from outside")?;
+        }
+    }
     Ok(true)
 }

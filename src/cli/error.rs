@@ -120,6 +120,17 @@ impl From<io::Error> for Failure {
     }
 }
 
+impl Failure {
+    /// The exit code it ends with.
+    pub fn code(&self) -> i32 {
+        match self {
+            Failure::Code(code, _) => i32::from(*code),
+            Failure::Signal(signal) => 128 + *signal as i32,
+            Failure::ReaderGone => 0,
+        }
+    }
+}
+
 /// The verdict over a run. Several at once: signal, did not start, timed out, failed or stalled; the first that applies.
 pub fn verdict(outcome: &Outcome) -> Result {
     if let Some(signal) = outcome.signal {

@@ -1,9 +1,10 @@
 //! `throng gc`: removes what ended teams left.
 
 use super::context::Context;
-use super::error::Result;
+use super::error::{Failure, Result};
 use super::out::age;
 use super::stop::GRACE_DEFAULT;
+use crate::launch;
 use crate::leader;
 use crate::store::{KeepTasks, Store, TeamStore};
 use crate::sys::{failed, socket};
@@ -14,6 +15,7 @@ use std::path::PathBuf;
 #[derive(Debug, clap::Args)]
 #[command(
     after_help = "A team whose leader and members are all dead is ended first: strays, panes, shared files.
+What its members made in the results directory goes with it. --team NAME removes only that team's.
 
 Example:
   throng gc --dry-run"
@@ -24,31 +26,23 @@ pub struct Gc {
     dry_run: bool,
 }
 
+/// Something that can go, and what it is.
+type Leftover = (PathBuf, String);
+
 /// Removes leftovers.
 pub fn gc(verb: &Gc, context: &mut Context) -> Result {
-    let mut removed = Vec::new();
+    let only = context.config.team_flag.clone();
+    let mut leftovers = Vec::new();
     for store in context.store.teams() {
-        let Some(manifest) = store.manifest().ok().flatten() else { continue };
-        let is_dead = manifest.ended.is_none() && is_dead(&store);
-        if !is_dead && manifest.ended.is_none() {
-            continue;
-        }
-        let since = manifest.ended.as_deref().unwrap_or(&manifest.started);
-        let what = if is_dead { "crashed" } else { "ended" };
-        removed.push((
-            store.state().dir().to_owned(),
-            format!("team {}, {what}, {} ago", store.name(), age(since)),
-        ));
-        if is_dead && !verb.dry_run {
-            leader::end_team(&store, GRACE_DEFAULT, KeepTasks::No, &context.config.environment)?;
+        if only.as_ref().is_none_or(|name| name == store.name()) {
+            leftovers.extend(of_team(&store, verb, context)?);
         }
     }
-    removed.extend(put_aside(&context.store).into_iter().map(|dir| {
-        let name = dir.file_name().unwrap_or_default().to_string_lossy().into_owned();
-        (dir, format!("earlier team {name}"))
-    }));
-    removed.extend(dead_sockets(&context.store));
-    for (path, what) in &removed {
+    if only.is_none() {
+        leftovers.extend(put_aside(&context.store));
+        leftovers.extend(dead_sockets(&context.store));
+    }
+    for (path, what) in &leftovers {
         let remove = if path.is_dir() { std::fs::remove_dir_all } else { std::fs::remove_file };
         if !verb.dry_run {
             remove(path).map_err(failed("remove", path))?;
@@ -59,33 +53,55 @@ pub fn gc(verb: &Gc, context: &mut Context) -> Result {
         }
     }
     if context.out.json {
-        let list: Vec<_> = removed.iter().map(|(dir, what)| json!({"path": dir, "what": what})).collect();
+        let list: Vec<_> = leftovers.iter().map(|(path, what)| json!({"path": path, "what": what})).collect();
         return context.out.json(&json!({"dry_run": verb.dry_run, "removed": list}));
     }
-    if removed.is_empty() { context.out.line("nothing to remove") } else { Ok(()) }
+    if leftovers.is_empty() { context.out.line("nothing to remove") } else { Ok(()) }
 }
 
-/// Nobody leads it and none of its members lives.
+/// The state of a team that has ended. One that died is ended first.
+fn of_team(store: &TeamStore, verb: &Gc, context: &Context) -> Result<Option<Leftover>> {
+    let Some(manifest) = store.manifest().ok().flatten() else { return Ok(None) };
+    let (what, since) = match &manifest.ended {
+        Some(ended) => ("ended", ended),
+        None if is_dead(store) => ("crashed", &manifest.started),
+        None => return Ok(None),
+    };
+    if manifest.ended.is_none() && !verb.dry_run {
+        let environment = &context.config.environment;
+        let down = leader::end_team(store, GRACE_DEFAULT, KeepTasks::No, environment)?;
+        let left: Vec<String> = down.retired.into_iter().flat_map(|r| r.left).collect();
+        if !left.is_empty() {
+            return Err(Failure::failed(format!("team {}: still there: {}", store.name(), left.join(", "))));
+        }
+    }
+    let what = format!("team {}, {what}, {} ago", store.name(), age(since));
+    Ok(Some((store.state().dir().to_owned(), what)))
+}
+
+/// Nobody leads it and none of its members has a process.
 fn is_dead(store: &TeamStore) -> bool {
     store.leader().is_none()
-        && crate::launch::observe(store)
-            .is_ok_and(|members| !members.iter().any(|m| m.record.is_some() && m.life.is_alive()))
+        && launch::observe(store).is_ok_and(|members| !members.iter().any(|m| m.life.may_have_process()))
 }
 
-fn put_aside(store: &Store) -> Vec<PathBuf> {
+/// State of earlier teams whose name was used again.
+fn put_aside(store: &Store) -> Vec<Leftover> {
     let Ok(entries) = std::fs::read_dir(store.layout().ended()) else { return Vec::new() };
     let mut dirs: Vec<PathBuf> = entries.filter_map(|e| Some(e.ok()?.path())).collect();
     dirs.sort();
-    dirs
+    let name = |dir: &PathBuf| dir.file_name().unwrap_or_default().to_string_lossy().into_owned();
+    dirs.into_iter().map(|dir| (dir.clone(), format!("earlier team {}", name(&dir)))).collect()
 }
 
 /// Sockets of ours that a killed process left: nobody listens there any more.
-fn dead_sockets(store: &Store) -> Vec<(PathBuf, String)> {
+fn dead_sockets(store: &Store) -> Vec<Leftover> {
     let Ok(entries) = std::fs::read_dir(&store.layout().runtime_dir) else { return Vec::new() };
+    let is_ours =
+        |p: &PathBuf| p.extension().is_some_and(|e| ["ctl", "wake", "spawn", "tmux"].iter().any(|k| e == *k));
     let mut sockets: Vec<PathBuf> = entries
         .filter_map(|e| Some(e.ok()?.path()))
-        .filter(|p| p.extension().is_some_and(|e| e == "ctl" || e == "wake" || e == "spawn" || e == "tmux"))
-        .filter(|p| !socket::has_listener(p))
+        .filter(|p| is_ours(p) && !socket::has_listener(p))
         .collect();
     sockets.sort();
     sockets.into_iter().map(|path| (path, "dead socket".to_owned())).collect()

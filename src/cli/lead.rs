@@ -22,9 +22,7 @@ pub struct Lead {
 /// Leads until the team is gone.
 pub fn lead(verb: &Lead, context: &mut Context) -> Result {
     let store = context.team()?;
-    if context.config.log_level.is_none() {
-        logging::to_file(&store.state().logs().join("leader.log"), "info")?;
-    }
+    logging::for_leader(&context.config, &store)?;
     let lock = take_inherited(verb.lock).map(Flock::from_inherited);
     let lock = lock.ok_or_else(|| Failure::usage("throng lead is started by throng up alone"))?;
     sign(&store)?;

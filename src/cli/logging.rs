@@ -2,6 +2,7 @@
 
 use super::error::Result;
 use crate::config::Config;
+use crate::store::TeamStore;
 use crate::sys::{atomic_file, failed};
 use std::fs::{File, OpenOptions};
 use std::os::unix::fs::OpenOptionsExt;
@@ -36,6 +37,14 @@ pub fn to_file(path: &Path, level: &str) -> Result {
     // A second logger in one process is a mistake of ours that shows in tests.
     let _ = log.try_init();
     Ok(())
+}
+
+/// Logs a leader, always.
+///
+/// # Errors
+/// As [`to_file`].
+pub fn for_leader(config: &Config, team: &TeamStore) -> Result {
+    to_file(&team.state().logs().join("leader.log"), config.log_level.as_deref().unwrap_or("info"))
 }
 
 /// Logs this verb, if it was asked for.

@@ -7,6 +7,7 @@ use crate::launch;
 use crate::protocol::{AgentName, names};
 use crate::store::TeamStore;
 use crate::sys::{failed, watch::DirWatch};
+use serde_json::json;
 use std::fs::File;
 use std::io::{Read, Seek, SeekFrom};
 use std::time::Duration;
@@ -54,6 +55,7 @@ pub fn logs(verb: &Logs, context: &mut Context) -> Result {
     let watch = DirWatch::new(&[]);
     let mut offset = 0;
     let mut first = verb.tail;
+    let mut rest = Vec::new();
     loop {
         // Ended first, then read: nothing printed before the end is missed.
         let has_ended = launch::observe_one(&store, &name)?.is_none_or(|m| !m.life.is_alive());
@@ -65,7 +67,14 @@ pub fn logs(verb: &Logs, context: &mut Context) -> Result {
             let mut bytes = Vec::new();
             file.read_to_end(&mut bytes).map_err(failed("read log", &path))?;
             offset += bytes.len() as u64;
-            print(&mut context.out, last_lines(&bytes, first.take()))?;
+            rest.extend(last_lines(&bytes, first.take()));
+            // JSON has whole lines only.
+            let whole = match context.out.json && verb.follow && !has_ended {
+                true => rest.iter().rposition(|b| *b == b'\n').map_or(0, |i| i + 1),
+                false => rest.len(),
+            };
+            let piece: Vec<u8> = rest.drain(..whole).collect();
+            print(&mut context.out, &name, &piece)?;
         }
         if !verb.follow || has_ended {
             return Ok(());
@@ -85,8 +94,18 @@ fn last_lines(bytes: &[u8], count: Option<usize>) -> &[u8] {
 }
 
 /// A terminal gets the bytes as they are; anything else gets text without escape sequences.
-fn print(out: &mut Out, bytes: &[u8]) -> Result {
-    if out.is_terminal { out.bytes(bytes) } else { out.bytes(&strip_ansi_escapes::strip(bytes)) }
+fn print(out: &mut Out, name: &AgentName, bytes: &[u8]) -> Result {
+    if out.is_terminal && !out.json {
+        return out.bytes(bytes);
+    }
+    let text = strip_ansi_escapes::strip(bytes);
+    if !out.json {
+        return out.bytes(&text);
+    }
+    for line in String::from_utf8_lossy(&text).lines() {
+        out.json(&json!({"name": name, "line": line}))?;
+    }
+    Ok(())
 }
 
 #[cfg(test)]

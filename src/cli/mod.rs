@@ -143,7 +143,10 @@ fn start(cli: Cli) -> Result {
     };
     let flags = Flags { team: cli.shared.team, json: cli.shared.json, log_level: cli.shared.log_level };
     let mut context = Context::new(Config::resolve(&flags, environment)?);
-    logging::for_verb(&context.config)?;
+    // Leaders log to their team.
+    if !matches!(verb, Some(Verb::Run(_) | Verb::Lead(_))) {
+        logging::for_verb(&context.config)?;
+    }
     dispatch(verb, &mut context)
 }
 

@@ -13,7 +13,7 @@ pub fn overview(context: &mut Context) -> Result {
     for store in context.store.teams() {
         let manifest = store.manifest().ok().flatten();
         let members = launch::observe(&store).unwrap_or_default();
-        let alive = members.iter().filter(|m| m.record.is_some() && m.life.is_alive()).count();
+        let alive = members.iter().filter(|m| m.life.may_have_process()).count();
         let state = match &manifest {
             None => "of another program",
             Some(m) if m.ended.is_some() => "ended",

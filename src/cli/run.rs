@@ -3,7 +3,7 @@
 use super::context::{Context, span};
 use super::error::{Failure, Result, verdict};
 use super::out::{Out, Paint};
-use super::story;
+use super::{logging, story};
 use crate::backend;
 use crate::config::Plan;
 use crate::config::plan::{BackendChoice, Word};
@@ -83,11 +83,14 @@ pub fn bear(start: &Start, mode: LeaderMode, context: &Context) -> Result<Born> 
     };
     let (backend, reason) = backend::choose(&wanted, &context.config.environment)?;
     let out = start.out.as_ref().map(|dir| here.join(dir));
-    let (lock, manifest) =
-        leader::create(&store, &plan, mode, leader::Home { backend: backend.as_ref(), out })?;
+    let (lock, manifest) = leader::create(
+        &store,
+        &plan,
+        mode,
+        leader::Home { backend: backend.as_ref(), out, program: &context.config.environment.program },
+    )?;
     let about = json!({"team": plan.name, "backend": backend.name(), "reason": reason, "mode": mode});
     store.note("team_started", &about);
-    leader::link_program(&store, &context.config.environment.program)?;
     let led = Led { store, manifest, plan, config: context.config.clone(), backend };
     Ok(Born { led: Arc::new(led), lock })
 }
@@ -96,6 +99,7 @@ pub fn bear(start: &Start, mode: LeaderMode, context: &Context) -> Result<Born> 
 pub fn run(verb: &Run, context: &mut Context) -> Result {
     let begun = Instant::now();
     let Born { led, lock } = bear(&verb.start, LeaderMode::Run, context)?;
+    logging::for_leader(&context.config, &led.store)?;
     let (store, out_dir) = (led.store.clone(), led.manifest.out.clone());
     let timeout = verb.timeout.or(led.plan.limits.run_timeout);
     let state = State::starting(&led.plan, LeaderMode::Run, timeout, begun);
@@ -111,7 +115,9 @@ pub fn run(verb: &Run, context: &mut Context) -> Result {
     let logs = store.state().logs();
     let end = json!({
         "event": "run_ended", "success": outcome.is_success(), "seconds": begun.elapsed().as_secs_f64(),
-        "failed": outcome.failed, "stalled": outcome.stalled, "out": out_dir, "logs": logs,
+        "exit_code": verdict.as_ref().err().map_or(0, Failure::code), "not_started": outcome.not_started,
+        "timed_out": outcome.timed_out.is_some(), "failed": outcome.failed, "stalled": outcome.stalled,
+        "left": outcome.left, "out": out_dir, "logs": logs,
     });
     let word = match outcome.is_success() {
         true => context.out.paint(Paint::Green, "done"),

@@ -43,6 +43,10 @@ pub fn body(text: &str) -> Result<String> {
         _ if text == "-" => {
             let mut bytes = Vec::new();
             std::io::stdin().read_to_end(&mut bytes).map_err(|e| unreadable("standard input", e))?;
+            // The line end is the pipe's, as with `$(...)`; printing the message adds it again.
+            if bytes.last() == Some(&b'\n') {
+                bytes.pop();
+            }
             bytes
         }
         Some(file) => std::fs::read(file).map_err(|e| unreadable(file, e))?,

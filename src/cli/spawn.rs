@@ -71,6 +71,9 @@ pub fn spawn(verb: &Spawn, context: &mut Context) -> Result {
         }
         None => (backend_of(&store, &manifest, context), "the team's".to_owned()),
     };
+    // A run ends with its leader, whoever spawned its members.
+    let leader = store.leader().flatten().filter(|leader| leader.mode == LeaderMode::Run);
+    let ends_with = leader.map(|leader| leader.process);
     let place = launch::spawn(&launch::Spawn {
         store: &store,
         manifest: &manifest,
@@ -78,7 +81,7 @@ pub fn spawn(verb: &Spawn, context: &mut Context) -> Result {
         backend: backend.as_ref(),
         plan: &member,
         cwd: &here,
-        ends_with: None,
+        ends_with,
     })?;
     let view = launch::observe_one(&store, &name)?;
     let pid = view.and_then(|v| match v.life {
@@ -111,9 +114,9 @@ fn home(verb: &Spawn, context: &Context) -> Result<(TeamStore, Manifest)> {
     let plan = empty_plan(&store, context);
     let choice = verb.backend.unwrap_or_default();
     let (backend, _) = choose(&store, choice, plan.placement, context)?;
-    let home = leader::Home { backend: backend.as_ref(), out: None };
+    let home =
+        leader::Home { backend: backend.as_ref(), out: None, program: &context.config.environment.program };
     let (_lock, manifest) = leader::create(&store, &plan, LeaderMode::Spawn, home)?;
-    leader::link_program(&store, &context.config.environment.program)?;
     Ok((store, manifest))
 }
 

@@ -129,7 +129,7 @@ fn pid(member: &MemberView) -> Option<i32> {
 
 fn state_word(picture: &Picture, store: &TeamStore) -> &'static str {
     let ended = picture.manifest.as_ref().is_some_and(|m| m.ended.is_some());
-    let alive = picture.members.iter().any(|(m, _)| m.record.is_some() && m.life.is_alive());
+    let alive = picture.members.iter().any(|(m, _)| m.life.may_have_process());
     match (&picture.manifest, &picture.leader) {
         _ if ended => "ended",
         (_, Some(_)) => "led",

@@ -25,7 +25,19 @@ const GIT_LOCAL: [&str; 15] = [
     "GIT_COMMON_DIR",
 ];
 /// What describes the place of whoever started us, not the member's.
-const PLACE: [&str; 7] = ["TMUX", "TMUX_PANE", "STY", "ITERM_SESSION_ID", "OLDPWD", "SHLVL", "_"];
+const PLACE: [&str; 11] = [
+    "TMUX",
+    "TMUX_PANE",
+    "STY",
+    "ITERM_SESSION_ID",
+    "TERM",
+    "COLUMNS",
+    "LINES",
+    "PWD",
+    "OLDPWD",
+    "SHLVL",
+    "_",
+];
 
 /// Environment, program and directory of this process.
 #[derive(Debug, Clone, Default)]

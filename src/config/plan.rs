@@ -13,6 +13,9 @@ use toml::de::{DeTable, DeValue};
 /// Most members of one team, unless the file says otherwise.
 pub const AGENTS_DEFAULT: usize = 16;
 
+/// Starts a second that make sense.
+const START_RATES: std::ops::RangeInclusive<f64> = 0.01..=1000.0;
+
 const KEYS: [&str; 4] = ["team", "limits", "member", "task"];
 const TEAM_KEYS: [&str; 4] = ["name", "backend", "placement", "cwd"];
 const LIMITS_KEYS: [&str; 3] = ["agents", "start_rate_per_s", "run_timeout"];
@@ -250,7 +253,7 @@ impl Plan {
                 .map_err(|e| source.error(Some(&file.team.name.span()), e.to_string()))?,
             backend: word(&source, "backend", file.team.backend.as_ref())?,
             placement: word(&source, "placement", file.team.placement.as_ref())?,
-            cwd: dir.join(file.team.cwd.as_deref().unwrap_or(Path::new("."))),
+            cwd: dir.join(file.team.cwd.as_deref().unwrap_or(Path::new("."))).components().collect(),
             dir,
             limits,
             members,
@@ -304,9 +307,12 @@ fn limits(source: &Source, file: &FileLimits) -> Result<Limits, Error> {
         None => None,
     };
     if let Some(rate) = &file.start_rate_per_s
-        && (rate.get_ref().is_nan() || *rate.get_ref() <= 0.0)
+        && !START_RATES.contains(rate.get_ref())
     {
-        return Err(source.error(Some(&rate.span()), "start_rate_per_s must be above 0"));
+        let (low, high) = (START_RATES.start(), START_RATES.end());
+        return Err(
+            source.error(Some(&rate.span()), format!("start_rate_per_s must be from {low} to {high}"))
+        );
     }
     Ok(Limits {
         agents: file.agents.unwrap_or(AGENTS_DEFAULT),

@@ -8,10 +8,14 @@ use crate::store::{self, Exit, MemberRecord, TeamStore};
 use crate::sys::process::{self, Process};
 use crate::{backend, sys};
 use nix::sys::signal::Signal;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 /// How much longer than the grace `tend` may take to end its tree.
 const TEND_TAKES_MAX: Duration = Duration::from_secs(7);
+
+/// Words for how a member was ended.
+const ASKED: &str = "by itself when asked";
+const KILLED: &str = "by KILL";
 
 /// How a member was ended.
 #[derive(Debug, Clone, PartialEq)]
@@ -50,6 +54,9 @@ pub fn retire(
             Some(store::MemberState::Exited { exit }) => Some(exit),
             _ => None,
         };
+        if retired.how == ASKED && retired.exit == Some(Exit::Signal(Signal::SIGKILL as i32)) {
+            retired.how = KILLED;
+        }
         tend.reap();
         if tend.is_alive() {
             retired.left.push(format!("tend, process {}", tend.pid));
@@ -67,7 +74,7 @@ pub fn retire(
     Ok(Some(retired))
 }
 
-/// Removes a member's row, launch file and lock. Its inbox, its file and its log stay.
+/// Removes a member's row and launch file. Its inbox, its file, its lock's file and its log stay.
 ///
 /// # Errors
 /// The lock was not had in time.
@@ -86,15 +93,14 @@ pub fn forget(store: &TeamStore, agent: &AgentName) -> store::Result<()> {
 /// Has `tend` end its tree; a `tend` that does not is killed.
 fn end_by_tend(store: &TeamStore, record: &MemberRecord, grace: Duration) -> &'static str {
     let tend = Process::from(record.tend);
-    let start = Instant::now();
     if control::stop(store, &record.name, grace).is_err() {
         tend.signal(Signal::SIGTERM);
     }
     if tend.wait_gone(grace) {
-        return "by itself when asked";
+        return ASKED;
     }
     if tend.wait_gone(TEND_TAKES_MAX) {
-        return if start.elapsed() < grace { "by itself when asked" } else { "by KILL" };
+        return KILLED;
     }
     tend.signal(Signal::SIGKILL);
     tend.wait_gone(Duration::from_secs(1));

@@ -246,6 +246,11 @@ fn undo(spawn: &Spawn<'_>, launch: &str, done: Vec<Done>) {
                 if let Ok(Some(record)) = store.member_record(agent) {
                     crate::sys::process::Process::from(record.tend).wait_gone(Duration::from_secs(2));
                 }
+                // A place that was not dressed yet carries no token to be closed by.
+                let file = store.state().launch(agent);
+                let program = &spawn.config.environment.program;
+                let open = backend::Launch { program, file: &file, agent, color: "", token: launch };
+                let _ = spawn.backend.dress(&place, &open);
                 let closed = spawn.backend.close(&place, launch).map_err(|e| e.to_string());
                 closed.and(forget_earlier(store, agent).map_err(|e| e.to_string()))
             }

@@ -45,6 +45,11 @@ impl Life {
         matches!(self, Life::Planned | Life::Starting | Life::Ready(_) | Life::Restarting(_) | Life::Unknown)
     }
 
+    /// Whether a process of it runs or may be about to.
+    pub fn may_have_process(&self) -> bool {
+        matches!(self, Life::Starting | Life::Ready(_) | Life::Restarting(_) | Life::Lost(Some(_)))
+    }
+
     /// Whether it ended in a way that is no success.
     pub fn has_failed(&self) -> bool {
         matches!(self, Life::Failed | Life::Lost(_))

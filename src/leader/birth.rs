@@ -46,6 +46,8 @@ pub struct Home<'a> {
     pub backend: &'a dyn Backend,
     /// Where its products go, if not among our state.
     pub out: Option<PathBuf>,
+    /// Our program, for the members' `PATH`.
+    pub program: &'a Path,
 }
 
 /// Makes the team of a plan. Answers the leader's lock, which is ours from here on, and the record.
@@ -77,7 +79,8 @@ pub fn create(
     };
     let session = uuid::Uuid::new_v4().to_string();
     let team = Team::new(store.name(), &session, timestamp::millis(now), &plan.cwd.to_string_lossy());
-    if let Err(e) = fill(store, plan, &manifest, &team) {
+    let made = fill(store, plan, &manifest, &team).and_then(|()| Ok(link_program(store, home.program)?));
+    if let Err(e) = made {
         unmake(store);
         return Err(e);
     }
@@ -110,10 +113,7 @@ fn fill(store: &TeamStore, plan: &Plan, manifest: &Manifest, team: &Team) -> Res
 }
 
 /// Links our program into the folder that members have on their `PATH`.
-///
-/// # Errors
-/// The file system's.
-pub fn link_program(store: &TeamStore, program: &Path) -> sys::Result<()> {
+fn link_program(store: &TeamStore, program: &Path) -> sys::Result<()> {
     let bin = store.state().bin();
     atomic_file::make_private_dir(&bin)?;
     let link = bin.join("throng");
@@ -158,9 +158,7 @@ fn make_room(store: &TeamStore) -> Result<(), BirthError> {
     let living: Vec<String> = launch::observe(store)
         .unwrap_or_default()
         .iter()
-        .filter(|m| {
-            m.record.is_some() && (m.life.is_alive() || matches!(m.life, launch::Life::Lost(Some(_))))
-        })
+        .filter(|m| m.life.may_have_process())
         .map(|m| m.name.to_string())
         .collect();
     if !living.is_empty() {

@@ -8,7 +8,7 @@ mod state;
 #[cfg(test)]
 mod tests;
 
-pub use birth::{BirthError, Home, create, link_program};
+pub use birth::{BirthError, Home, create};
 pub use end::{Down, close, end_team};
 pub use state::{Action, Event, GRACE, Outcome, State, View};
 
@@ -116,7 +116,7 @@ fn perform(led: &Arc<Led>, action: Action, events: &mpsc::UnboundedSender<Event>
                 if let Err(e) = led.store.tasks().free_tasks_of(&agent) {
                     tracing::error!(%agent, error = %e, "tasks not freed");
                 }
-                Some(Event::Woken)
+                Some(Event::Freed(agent))
             }
             Action::Deliver(entries) => {
                 let ids: Vec<String> = entries.iter().map(crate::protocol::Entry::identity).collect();

@@ -40,6 +40,8 @@ pub enum Event {
     Spawned(usize, Result<(), SpawnError>),
     /// A signal came.
     Signal(Signal),
+    /// The tasks of a dead member have been freed, or could not be.
+    Freed(AgentName),
     /// All members have been retired.
     Ended(Vec<Retired>),
 }
@@ -107,7 +109,8 @@ pub struct State {
     next_spawn: Instant,
     timeout: Option<(Duration, Instant)>,
     phase: Phase,
-    freed: HashSet<AgentName>,
+    /// Dead members whose tasks are being freed.
+    freeing: HashSet<AgentName>,
     /// Identities of the leader's mail that was shown.
     shown: HashSet<String>,
     last: View,
@@ -129,7 +132,7 @@ impl State {
             next_spawn: now,
             timeout: timeout.and_then(|t| Some((t, now.checked_add(t)?))),
             phase: Phase::Working,
-            freed: HashSet::new(),
+            freeing: HashSet::new(),
             shown: HashSet::new(),
             last: View::default(),
             still_since: now,
@@ -149,7 +152,7 @@ impl State {
             next_spawn: now,
             timeout: None,
             phase: Phase::Working,
-            freed: HashSet::new(),
+            freeing: HashSet::new(),
             shown: HashSet::new(),
             last: View::default(),
             still_since: now,
@@ -165,6 +168,10 @@ impl State {
             Event::Ended(retired) => {
                 self.outcome.left.extend(retired.iter().flat_map(|r| r.left.clone()));
                 return vec![Action::Done(self.outcome.clone())];
+            }
+            Event::Freed(agent) => {
+                self.freeing.remove(&agent);
+                return Vec::new();
             }
             Event::Woken if self.phase == Phase::Ending => return Vec::new(),
             Event::Woken => return vec![Action::Look],
@@ -260,13 +267,14 @@ impl State {
         let owns =
             |m: &MemberView, t: &Task| !t.is_completed() && t.owner.as_deref() == Some(m.name.as_str());
         let members = self.last.members.iter().filter(gone);
-        let dead: Vec<AgentName> = members
-            .filter(|m| self.last.tasks.iter().any(|t| owns(m, t)) && !self.freed.contains(&m.name))
-            .map(|m| m.name.clone())
-            .collect();
+        let dead: Vec<AgentName> =
+            members.filter(|m| self.last.tasks.iter().any(|t| owns(m, t))).map(|m| m.name.clone()).collect();
         if !dead.is_empty() {
-            self.freed.extend(dead.iter().cloned());
-            return dead.into_iter().map(Action::FreeTasksOf).collect();
+            return dead
+                .into_iter()
+                .filter(|name| self.freeing.insert(name.clone()))
+                .map(Action::FreeTasksOf)
+                .collect();
         }
         match self.mode {
             LeaderMode::Run => self.run(now),

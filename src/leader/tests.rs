@@ -1,3 +1,5 @@
+//! The leader's state, step by step.
+
 use super::stall::stall;
 use super::state::{Action, Event, GRACE, State, View};
 use crate::config::plan::{BackendChoice, Limits, MemberPlan, Placement, Plan, Restart};
@@ -124,6 +126,8 @@ fn a_dead_owners_tasks_are_freed_once_and_then_the_stall_is_seen() {
     let mut work = task(1, Some("a"), &[]);
     let actions = state.on(Event::Seen(view(&members, &[work.clone()])), now);
     assert_eq!(actions, [Action::FreeTasksOf(name("a"))]);
+    assert_eq!(state.on(Event::Seen(view(&members, &[work.clone()])), now), [], "it is under way");
+    state.on(Event::Freed(name("a")), now);
     work.free();
     let seen = view(&members, &[work.clone(), task(2, None, &["1"])]);
     assert_eq!(state.on(Event::Seen(seen.clone()), now), [], "b may be about to give its task up");

@@ -8,6 +8,7 @@ use crate::sys::{self, atomic_file};
 use std::fs;
 use std::os::unix::fs::MetadataExt;
 use std::path::Path;
+use std::time::Instant;
 
 /// How often a change is begun anew because another program broke the lock or wrote without one.
 const TRIES_MAX: u32 = 5;
@@ -23,8 +24,10 @@ pub(super) struct Locked {
 impl TeamStore {
     /// Locks `target`, whose folder must be there.
     pub(super) fn lock(&self, target: &Path) -> Result<Locked> {
+        let start = Instant::now();
         let queue = self.enqueue(target)?;
-        Ok(Locked { lock: lock_dir::acquire(target, self.lock_budget)?, _queue: queue })
+        let left = self.lock_budget.saturating_sub(start.elapsed());
+        Ok(Locked { lock: lock_dir::acquire(target, left)?, _queue: queue })
     }
 
     /// A place in our queue for `target`. A team of another program has no state of ours, hence no queue.

@@ -92,10 +92,10 @@ impl<'a> Mailbox<'a> {
             };
             Ok((Some(new), ()))
         })?;
-        self.store.poke(&self.agent);
         let about =
             json!({"from": entry.from, "to": self.agent, "msg_id": entry.msg_id, "summary": entry.summary});
         self.store.note("message_sent", &about);
+        self.store.poke(&self.agent);
         Ok(())
     }
 

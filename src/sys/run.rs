@@ -64,11 +64,11 @@ fn read_all(from: Option<impl Read>) -> String {
 /// # Errors
 /// [`Error::Program`] when it cannot be executed.
 pub fn start_detached(mut command: Command) -> Result<()> {
-    // SAFETY: between fork and exec only `fork`, `setsid`, `sigmask` and `_exit` are called, all async-signal-safe.
+    super::signals::let_all_through_in(&mut command);
+    // SAFETY: between fork and exec only `fork`, `setsid` and `_exit` are called, all async-signal-safe.
     #[allow(unsafe_code)]
     unsafe {
         command.pre_exec(|| {
-            super::signals::let_all_through()?;
             // The middle process ends at once, so the grandchild belongs to init or the nearest subreaper. It keeps
             // the pipe on which std reports a failed exec.
             match nix::unistd::fork() {

@@ -9,6 +9,8 @@
 //! | any, while a lock directory is held | waits until it is released | the same | - |
 
 use nix::sys::signal::{self, SaFlags, SigAction, SigHandler, SigSet, SigmaskHow, Signal};
+use std::os::unix::process::CommandExt;
+use std::process::Command;
 
 /// The signals that end us, politely first.
 pub const ENDING: [Signal; 4] = [Signal::SIGINT, Signal::SIGTERM, Signal::SIGHUP, Signal::SIGQUIT];
@@ -35,12 +37,14 @@ impl Drop for HeldBack {
     }
 }
 
-/// Lets every signal through; for a child between fork and exec, which inherits what we hold back.
-///
-/// # Errors
-/// The system call's.
-pub fn let_all_through() -> std::io::Result<()> {
-    Ok(signal::pthread_sigmask(SigmaskHow::SIG_SETMASK, Some(&SigSet::empty()), None)?)
+/// Lets every signal through in a child, which would inherit what we hold back.
+#[allow(unsafe_code)]
+pub fn let_all_through_in(command: &mut Command) {
+    // SAFETY: setting the signal mask is async-signal-safe.
+    unsafe {
+        command
+            .pre_exec(|| Ok(signal::pthread_sigmask(SigmaskHow::SIG_SETMASK, Some(&SigSet::empty()), None)?));
+    }
 }
 
 /// Ends this process by `signal`, so that the parent's shell sees what really happened.

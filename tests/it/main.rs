@@ -1,3 +1,17 @@
-//! The one integration-test binary.
+//! The one integration-test binary. Every test drives the real program with real processes and files in a sealed
+//! [`support::World`]; a test's name carries the id of the public case or probe that it answers.
 
-fn main() {}
+#![allow(missing_docs, clippy::unwrap_used, clippy::expect_used, clippy::panic, clippy::print_stderr)]
+#![allow(dead_code, unused_imports)]
+#![allow(
+    clippy::fn_params_excessive_bools,
+    clippy::too_many_lines,
+    clippy::needless_pass_by_value,
+    clippy::cast_possible_truncation
+)]
+
+mod support;
+
+mod inbox;
+mod run;
+mod tidy;

@@ -126,6 +126,7 @@ mod tests {
         let tile = Spot::Tile { pane: "%2".into(), window: "@1".into() };
         assert_eq!(choose(&panes, Some("%0"), Placement::Pane), tile);
         panes.push(pane("%3", "@1", (80, 12)));
+        panes[3].window_size = (80, 24);
         assert_eq!(
             choose(&panes, Some("%0"), Placement::Pane),
             Spot::Window,

@@ -96,7 +96,7 @@ impl TmuxPanes {
             placement: wanted.placement,
             team: wanted.team.clone(),
             mark: wanted.layout.mark(wanted.team),
-            placing: wanted.layout.runtime_dir.join("tmux-placing.lock"),
+            placing: wanted.layout.state_dir.join("tmux-placing.lock"),
         }
     }
 

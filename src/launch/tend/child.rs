@@ -1,9 +1,9 @@
 //! The agent's process: started with exact argv, environment and directory, in a session or group of its own.
 
 use crate::store::{Exit, LaunchFile};
-use crate::sys::outlet;
 use crate::sys::process::Process;
 use crate::sys::pty::{Pty, Size};
+use crate::sys::{outlet, signals};
 use nix::sys::wait::{WaitPidFlag, WaitStatus, waitpid};
 use nix::unistd::Pid;
 use std::fs::File;
@@ -29,23 +29,22 @@ impl Child {
         command.env_clear().envs(&launch.env).current_dir(&launch.cwd);
         // A shell trusts PWD only if it names the directory it is in.
         command.env("PWD", &launch.cwd);
-        let output = if launch.tty {
+        let term = if launch.tty { term } else { "dumb" };
+        if !launch.env.contains_key("TERM") {
             command.env("TERM", term);
+        }
+        let output = if launch.tty {
             let pty = Pty::open(size)?;
             pty.give_to(&mut command)?;
             pty.ours
         } else {
-            command.env("TERM", "dumb").process_group(0);
+            command.process_group(0);
             let (ours, theirs) = io::pipe()?;
             command.stdin(Stdio::null()).stdout(theirs.try_clone()?).stderr(theirs);
             File::from(OwnedFd::from(ours))
         };
         outlet::set_nonblocking(&output)?;
-        // SAFETY: setting the signal mask is async-signal-safe.
-        #[allow(unsafe_code)]
-        unsafe {
-            command.pre_exec(crate::sys::signals::let_all_through);
-        }
+        signals::let_all_through_in(&mut command);
         let child = command.spawn()?;
         // The std handle is dropped: we reap every child by pid, escaped ones too.
         let pid = child.id().cast_signed();

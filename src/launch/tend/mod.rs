@@ -269,7 +269,11 @@ impl Tend {
                 self.screen.feed(&bytes[..n]);
                 self.desk.show(&bytes[..n]);
                 if let Some(terminal) = &mut self.terminal {
-                    terminal.push(&bytes[..n]);
+                    match self.launch.tty {
+                        true => terminal.push(&bytes[..n]),
+                        // The agent's own terminal would have put the line ends right.
+                        false => terminal.push(&with_line_ends(&bytes[..n])),
+                    };
                 }
                 Output::Some
             }
@@ -506,6 +510,18 @@ enum Output {
 /// What to wait for at a descriptor that is read and, if `outlet` has something left, written.
 fn in_and_out(outlet: &Outlet) -> PollFlags {
     if outlet.is_waiting() { PollFlags::POLLIN | PollFlags::POLLOUT } else { PollFlags::POLLIN }
+}
+
+/// Line feeds as a raw terminal needs them.
+fn with_line_ends(bytes: &[u8]) -> Vec<u8> {
+    let mut all = Vec::with_capacity(bytes.len() + 16);
+    for byte in bytes {
+        if *byte == b'\n' {
+            all.push(b'\r');
+        }
+        all.push(*byte);
+    }
+    all
 }
 
 /// Whether a program of that name makes places that outlive who started them.

@@ -1,0 +1,33 @@
+//! Output without what differs between two runs.
+
+use super::World;
+
+/// Replaces the world's folder, process ids and spans of time.
+pub fn normalise(text: &str, world: &World) -> String {
+    let text = text.replace(&*world.root().to_string_lossy(), "WORLD");
+    let mut words: Vec<String> = Vec::new();
+    for line in text.lines() {
+        let mut out = String::new();
+        let mut previous = "";
+        for piece in line.split_inclusive(' ') {
+            let word = piece.trim_end_matches([' ', ',', ')', ':']);
+            let tail = &piece[word.len()..];
+            let is_number = !word.is_empty() && word.bytes().all(|b| b.is_ascii_digit() || b == b'.');
+            let next_is_unit = |unit: &str| {
+                let at = piece.as_ptr() as usize - line.as_ptr() as usize + piece.len();
+                let rest = &line[at..];
+                rest == unit || rest.strip_prefix(unit).is_some_and(|r| r.starts_with([' ', ',', ':']))
+            };
+            let shown = match previous {
+                "process" if is_number => "PID",
+                _ if is_number && next_is_unit("s") => "N",
+                _ => word,
+            };
+            out.push_str(shown);
+            out.push_str(tail);
+            previous = word;
+        }
+        words.push(out);
+    }
+    words.join("\n")
+}

@@ -1,0 +1,24 @@
+//! Waiting for a condition, never for a time.
+
+use std::time::{Duration, Instant};
+
+/// How long a condition may take on a loaded machine.
+pub const LIMIT: Duration = Duration::from_secs(20);
+const LOOK_EVERY: Duration = Duration::from_millis(5);
+
+/// Waits until `is_so`, at most [`LIMIT`].
+pub fn until(what: &str, mut is_so: impl FnMut() -> bool) {
+    until_some(what, || is_so().then_some(()));
+}
+
+/// Waits until there is something, at most [`LIMIT`], and answers it.
+pub fn until_some<T>(what: &str, mut find: impl FnMut() -> Option<T>) -> T {
+    let start = Instant::now();
+    loop {
+        if let Some(found) = find() {
+            return found;
+        }
+        assert!(start.elapsed() < LIMIT, "waited {} s in vain until {what}", LIMIT.as_secs());
+        std::thread::sleep(LOOK_EVERY);
+    }
+}
