@@ -15,3 +15,4 @@ mod support;
 mod inbox;
 mod run;
 mod tidy;
+mod tmux;

@@ -223,7 +223,7 @@ impl TmuxPanes {
 
 /// Whether a refusal is of a thing that has gone or changed since we looked.
 fn is_passing(answer: &str) -> bool {
-    ["can't find", "no space", "duplicate session", "no server running", "error connecting"]
+    ["can't find", "no such", "no space", "duplicate session", "no server running", "error connecting"]
         .iter()
         .any(|word| answer.contains(word))
 }
