@@ -22,8 +22,11 @@ pub struct Down {
     /// Which (default: as with --team)
     name: Option<TeamName>,
     /// Time for its members to end by themselves
-    #[arg(long, value_name = "TIME", value_parser = span, default_value = "5s")]
+    #[arg(long, visible_alias = "timeout", value_name = "TIME", value_parser = span, default_value = "5s")]
     grace: Duration,
+    /// Do not ask: kill at once
+    #[arg(long)]
+    force: bool,
     /// Leave the task list where it is
     #[arg(long)]
     keep_tasks: bool,
@@ -48,13 +51,9 @@ pub fn down(verb: &Down, context: &mut Context) -> Result {
     if go_on_detached(context, &store, None)? {
         return Ok(());
     }
+    let grace = if verb.force { Duration::ZERO } else { verb.grace.min(Duration::from_secs(3600)) };
     let keep = if verb.keep_tasks { KeepTasks::Yes } else { KeepTasks::No };
-    let down = leader::end_team(
-        &store,
-        verb.grace.min(Duration::from_secs(3600)),
-        keep,
-        &context.config.environment,
-    )?;
+    let down = leader::end_team(&store, grace, keep, &context.config.environment)?;
     report(context, &down.retired)?;
     if context.out.json {
         return Ok(());

@@ -1,6 +1,8 @@
 //! What went wrong, as an exit code and one message. The one place that knows the codes.
 
-use crate::leader::{BirthError, Outcome};
+use crate::leader::{BirthError, Failed, Outcome};
+use crate::protocol::AgentName;
+use crate::store::TeamStore;
 use crate::{backend, config, launch, store, sys};
 use nix::sys::signal::Signal;
 use std::io;
@@ -15,6 +17,9 @@ pub const EXIT_CODES: &str = "Exit codes:
   5  no backend, or a spawn failed
   124  timed out
   129, 130, 143  ended by HUP, INT, TERM";
+
+/// Lines of a failed member's output that are shown.
+const LAST_LINES: usize = 5;
 
 /// A verb that did not do what it was asked to.
 #[derive(Debug)]
@@ -132,14 +137,17 @@ impl Failure {
 }
 
 /// The verdict over a run. Several at once: signal, did not start, timed out, failed or stalled; the first that applies.
-pub fn verdict(outcome: &Outcome) -> Result {
+/// A failed member is shown with what it printed last.
+pub fn verdict(outcome: &Outcome, store: &TeamStore) -> Result {
     if let Some(signal) = outcome.signal {
         return Err(Failure::Signal(signal));
     }
     if let Some(why) = &outcome.not_started {
         return Err(Failure::not_started(why));
     }
-    let mut reasons = outcome.failed.clone();
+    let last_lines = |member: &AgentName| launch::last_lines(store, member, LAST_LINES);
+    let tell = |f: &Failed| format!("{}{}", f.what, f.member.as_ref().map(last_lines).unwrap_or_default());
+    let mut reasons: Vec<String> = outcome.failed.iter().map(tell).collect();
     reasons.extend(outcome.stalled.iter().map(|why| format!("stalled: {why}")));
     reasons.extend(outcome.left.iter().map(|what| format!("still there: {what}")));
     if let Some(limit) = outcome.timed_out {

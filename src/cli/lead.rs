@@ -8,6 +8,7 @@ use super::{logging, spawn};
 use crate::leader::{Led, State};
 use crate::sys::flock::Flock;
 use crate::sys::run::take_inherited;
+use crate::sys::signals::hold_back;
 use std::sync::Arc;
 use std::time::Instant;
 
@@ -29,8 +30,8 @@ pub fn lead(verb: &Lead, context: &mut Context) -> Result {
     let manifest = store.manifest()?.ok_or_else(|| Failure::missing("the team's record is gone"))?;
     let plan = spawn::empty_plan(&store, context);
     let backend = spawn::backend_of(&store, &manifest, context);
-    let led = Led { store, manifest, plan, config: context.config.clone(), backend };
-    let outcome = lead_on(Arc::new(led), State::watching(Instant::now()), &mut |_| {})?;
+    let led = Led { store: store.clone(), manifest, plan, config: context.config.clone(), backend };
+    let outcome = lead_on(Arc::new(led), State::watching(Instant::now()), hold_back(), &mut |_| {})?;
     drop(lock);
-    verdict(&outcome)
+    verdict(&outcome, &store)
 }

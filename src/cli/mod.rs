@@ -1,11 +1,13 @@
 //! The command line: parses flags, calls one function of a room above, prints, chooses the exit code. One verb, one file.
 
+mod adopt;
 mod attach;
 mod beyond;
 mod completions;
 mod context;
 mod doctor;
 mod down;
+mod env;
 mod error;
 mod gc;
 mod help;
@@ -16,6 +18,7 @@ mod logs;
 mod man;
 mod out;
 mod overview;
+mod respawn;
 mod run;
 mod screen;
 mod send;
@@ -85,6 +88,12 @@ enum Verb {
     Screen(screen::Screen),
     /// Connect this terminal to a teammate's
     Attach(attach::Attach),
+    /// Start a teammate again
+    Respawn(respawn::Respawn),
+    /// Lead a team whose leader has died
+    Adopt(adopt::Adopt),
+    /// Show a teammate's environment, without its secrets
+    Env(env::Env),
     /// End teammates
     Stop(stop::Stop),
     /// End a team
@@ -111,24 +120,28 @@ pub fn main(args: impl IntoIterator<Item = OsString>) -> ExitCode {
         Ok(cli) => cli,
         Err(e) => {
             // Help and version are answers, not errors; a closed pipe is fine for both.
-            let _ = e.print();
-            return ExitCode::from(if e.use_stderr() { 2 } else { 0 });
+            return match e.print() {
+                Err(broken) if broken.kind() != std::io::ErrorKind::BrokenPipe => {
+                    fail(&Failure::from(broken))
+                }
+                _ => ExitCode::from(if e.use_stderr() { 2 } else { 0 }),
+            };
         }
     };
-    match start(cli) {
-        Ok(()) => ExitCode::SUCCESS,
-        Err(Failure::ReaderGone) => ExitCode::SUCCESS,
-        Err(Failure::Code(code, message)) => {
-            if !message.is_empty() {
-                let _ = writeln!(std::io::stderr(), "throng: {message}");
-            }
-            ExitCode::from(code)
+    start(cli).map_or_else(|failure| fail(&failure), |()| ExitCode::SUCCESS)
+}
+
+/// Says what went wrong, and how the process is to end.
+fn fail(failure: &Failure) -> ExitCode {
+    match failure {
+        Failure::Signal(signal) => crate::sys::signals::die_of(*signal),
+        Failure::Code(_, message) if !message.is_empty() => {
+            // Where even that cannot be said, the code says it.
+            let _ = writeln!(std::io::stderr(), "throng: {message}");
         }
-        Err(Failure::Signal(signal)) => {
-            crate::sys::signals::die_of(signal);
-            ExitCode::from(128 + u8::try_from(signal as i32).unwrap_or(0))
-        }
+        _ => {}
     }
+    ExitCode::from(u8::try_from(failure.code()).unwrap_or(1))
 }
 
 fn start(cli: Cli) -> Result {
@@ -164,6 +177,9 @@ fn dispatch(verb: Option<Verb>, context: &mut Context) -> Result {
         Some(Verb::Logs(verb)) => logs::logs(&verb, context),
         Some(Verb::Screen(verb)) => screen::screen(&verb, context),
         Some(Verb::Attach(verb)) => attach::attach(&verb, context),
+        Some(Verb::Respawn(verb)) => respawn::respawn(&verb, context),
+        Some(Verb::Adopt(verb)) => adopt::adopt(&verb, context),
+        Some(Verb::Env(verb)) => env::env(&verb, context),
         Some(Verb::Stop(verb)) => stop::stop(&verb, context),
         Some(Verb::Down(verb)) => down::down(&verb, context),
         Some(Verb::Gc(verb)) => gc::gc(&verb, context),

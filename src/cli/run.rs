@@ -10,6 +10,7 @@ use crate::config::plan::{BackendChoice, Word};
 use crate::leader::{self, Led, Outcome, State};
 use crate::store::{KeepTasks, LeaderMode};
 use crate::sys::flock::Flock;
+use crate::sys::signals::{HeldBack, hold_back};
 use indicatif::ProgressBar;
 use serde_json::{Value, json};
 use std::io::IsTerminal;
@@ -98,25 +99,29 @@ pub fn bear(start: &Start, mode: LeaderMode, context: &Context) -> Result<Born> 
 /// Runs a team to its end.
 pub fn run(verb: &Run, context: &mut Context) -> Result {
     let begun = Instant::now();
+    // A signal must not end us with half a team.
+    let held = hold_back();
     let Born { led, lock } = bear(&verb.start, LeaderMode::Run, context)?;
     logging::for_leader(&context.config, &led.store)?;
     let (store, out_dir) = (led.store.clone(), led.manifest.out.clone());
     let timeout = verb.timeout.or(led.plan.limits.run_timeout);
     let state = State::starting(&led.plan, LeaderMode::Run, timeout, begun);
     let mut shown = Shown::live(&context.out, led.plan.members.len(), led.plan.tasks.len());
-    let outcome = lead(led, state, &mut |line| shown.show(&mut context.out, line))?;
+    let outcome = lead(led, state, held, &mut |line| shown.show(&mut context.out, line))?;
     shown.end_live();
     if outcome.left.is_empty() {
         leader::close(&store, KeepTasks::No, &context.config.environment)?;
     }
     drop(lock);
     let tasks = shown.tasks();
-    let verdict = verdict(&outcome);
+    let verdict = verdict(&outcome, &store);
+    let failed: Vec<Value> =
+        outcome.failed.iter().map(|f| json!({"member": f.member, "what": f.what})).collect();
     let logs = store.state().logs();
     let end = json!({
         "event": "run_ended", "success": outcome.is_success(), "seconds": begun.elapsed().as_secs_f64(),
         "exit_code": verdict.as_ref().err().map_or(0, Failure::code), "not_started": outcome.not_started,
-        "timed_out": outcome.timed_out.is_some(), "failed": outcome.failed, "stalled": outcome.stalled,
+        "timed_out": outcome.timed_out.is_some(), "failed": failed, "stalled": outcome.stalled,
         "left": outcome.left, "out": out_dir, "logs": logs,
     });
     let word = match outcome.is_success() {
@@ -137,10 +142,12 @@ pub fn run(verb: &Run, context: &mut Context) -> Result {
 }
 
 /// Leads a team on an event loop of its own.
-pub fn lead(led: Arc<Led>, state: State, show: &mut dyn FnMut(&str)) -> Result<Outcome> {
+pub fn lead(led: Arc<Led>, state: State, held: HeldBack, show: &mut dyn FnMut(&str)) -> Result<Outcome> {
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
     let runtime = runtime.map_err(|e| Failure::failed(format!("no event loop: {e}")))?;
-    runtime.block_on(leader::lead(led, state, show)).map_err(|e| Failure::failed(format!("cannot lead: {e}")))
+    runtime
+        .block_on(leader::lead(led, state, held, show))
+        .map_err(|e| Failure::failed(format!("cannot lead: {e}")))
 }
 
 /// The event log as it is shown, and what stood in the way of showing it.

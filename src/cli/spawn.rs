@@ -5,13 +5,12 @@ use super::error::{Failure, Result};
 use super::send::body;
 use crate::backend::{self, Backend};
 use crate::config::Plan;
-use crate::config::plan::{BackendChoice, Limits, MemberPlan, Placement, Restart, Word};
+use crate::config::plan::{BackendChoice, LeaderDeath, Limits, MemberPlan, Placement, Restart, Word};
 use crate::launch;
 use crate::leader;
 use crate::protocol::{AgentName, TeamName};
 use crate::store::{LeaderMode, Manifest, PlaceRecord, TeamStore};
 use serde_json::json;
-use std::collections::BTreeMap;
 use std::path::PathBuf;
 
 /// Add a teammate to a team, which is made if need be
@@ -24,9 +23,9 @@ pub struct Spawn {
     /// Its working directory
     #[arg(long, value_name = "DIR")]
     cwd: Option<PathBuf>,
-    /// A variable for it; can be given several times
-    #[arg(long, value_name = "KEY=VALUE", value_parser = variable)]
-    env: Vec<(String, String)>,
+    /// A variable for it, or the name of one of yours that it inherits (FOO, MY_*); can be given several times
+    #[arg(long, value_name = "KEY[=VALUE]", value_parser = variable)]
+    env: Vec<(String, Option<String>)>,
     /// Give it no terminal
     #[arg(long)]
     no_tty: bool,
@@ -44,10 +43,13 @@ pub struct Spawn {
     command: Vec<String>,
 }
 
-fn variable(text: &str) -> std::result::Result<(String, String), String> {
-    match text.split_once('=') {
-        Some((key, value)) if !key.is_empty() => Ok((key.to_owned(), value.to_owned())),
-        _ => Err(format!("'{text}' is not KEY=VALUE")),
+fn variable(text: &str) -> std::result::Result<(String, Option<String>), String> {
+    let (key, value) =
+        text.split_once('=').map_or((text, None), |(key, value)| (key, Some(value.to_owned())));
+    if key.is_empty() {
+        Err(format!("'{text}' is not KEY=VALUE or KEY"))
+    } else {
+        Ok((key.to_owned(), value))
     }
 }
 
@@ -59,7 +61,8 @@ pub fn spawn(verb: &Spawn, context: &mut Context) -> Result {
         name: name.clone(),
         command: verb.command.clone(),
         cwd: verb.cwd.clone().unwrap_or_default(),
-        env: verb.env.iter().cloned().collect::<BTreeMap<_, _>>(),
+        env: verb.env.iter().filter_map(|(key, value)| Some((key.clone(), value.clone()?))).collect(),
+        inherit: verb.env.iter().filter(|(_, value)| value.is_none()).map(|(key, _)| key.clone()).collect(),
         tty: !verb.no_tty,
         restart: verb.restart,
         prompt: verb.prompt.as_deref().map(body).transpose()?,
@@ -71,8 +74,8 @@ pub fn spawn(verb: &Spawn, context: &mut Context) -> Result {
         }
         None => (backend_of(&store, &manifest, context), "the team's".to_owned()),
     };
-    // A run ends with its leader, whoever spawned its members.
-    let leader = store.leader().flatten().filter(|leader| leader.mode == LeaderMode::Run);
+    // Whoever spawned it, it ends with the leader if the others do.
+    let leader = store.leader().flatten().filter(|_| manifest.ends_with_leader);
     let ends_with = leader.map(|leader| leader.process);
     let place = launch::spawn(&launch::Spawn {
         store: &store,
@@ -129,6 +132,7 @@ pub fn empty_plan(store: &TeamStore, context: &Context) -> Plan {
         placement: Placement::default(),
         dir: here.clone(),
         cwd: here,
+        on_leader_death: LeaderDeath::Keep,
         limits: Limits::default(),
         members: Vec::new(),
         tasks: Vec::new(),

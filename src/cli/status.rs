@@ -3,10 +3,10 @@
 use super::context::Context;
 use super::error::{Failure, Result};
 use super::out::{Out, Paint, age};
-use crate::launch::{self, Life, MemberView};
+use crate::launch::{self, Activity, Life, MemberView, activity};
 use crate::protocol::{AgentName, Task};
 use crate::store::{Leader, Manifest, PlaceRecord, TeamStore};
-use crate::sys::process::resident_kb;
+use crate::sys::process::tree;
 use crate::sys::watch::DirWatch;
 use serde_json::{Value, json};
 use std::time::Duration;
@@ -75,7 +75,8 @@ fn look(store: &TeamStore) -> Result<Picture> {
 }
 
 fn as_json(picture: &Picture, store: &TeamStore) -> Value {
-    let members: Vec<Value> = picture.members.iter().map(|(m, unread)| member_json(m, *unread)).collect();
+    let members: Vec<Value> =
+        picture.members.iter().map(|(m, unread)| member_json(m, *unread, &picture.tasks)).collect();
     let leader = picture.leader.as_ref().map(|leader| serde_json::to_value(leader).unwrap_or_default());
     let tasks = |wanted: &dyn Fn(&Task) -> bool| picture.tasks.iter().filter(|t| wanted(t)).count();
     json!({
@@ -97,12 +98,13 @@ fn as_json(picture: &Picture, store: &TeamStore) -> Value {
     })
 }
 
-fn member_json(member: &MemberView, unread: usize) -> Value {
+fn member_json(member: &MemberView, unread: usize, tasks: &[Task]) -> Value {
     let record = member.record.as_ref();
     let exit = match member.life {
         Life::Exited(exit) | Life::Restarting(exit) => Some(exit),
         _ => None,
     };
+    let tree = pid(member).map(tree);
     json!({
         "name": member.name,
         "state": member.life.word(),
@@ -113,7 +115,9 @@ fn member_json(member: &MemberView, unread: usize) -> Value {
         "exit": exit,
         "restarts": record.map_or(0, |r| r.restarts),
         "unread": unread,
-        "resident_kb": pid(member).and_then(resident_kb),
+        "activity": activity(member, tasks).map(Activity::word),
+        "processes": tree.map(|(count, _)| count),
+        "resident_kb": tree.map(|(_, kb)| kb),
         "cwd": record.map(|r| &r.cwd),
         "command": record.map(|r| &r.command),
         "note": record.and_then(|r| r.note.as_ref()),
@@ -158,7 +162,7 @@ fn show(picture: &Picture, store: &TeamStore, out: &mut Out) -> Result {
     }
     let mut rows: Vec<Vec<String>> = Vec::new();
     for (member, unread) in &picture.members {
-        rows.push(row(member, *unread, out));
+        rows.push(row(member, *unread, (&picture.tasks, out)));
     }
     if rows.is_empty() {
         out.line("no members: add one with 'throng spawn NAME -- CMD'")?;
@@ -176,7 +180,7 @@ fn show(picture: &Picture, store: &TeamStore, out: &mut Out) -> Result {
     Ok(())
 }
 
-fn row(member: &MemberView, unread: usize, out: &Out) -> Vec<String> {
+fn row(member: &MemberView, unread: usize, (tasks, out): (&[Task], &Out)) -> Vec<String> {
     let paint = match member.life {
         Life::Ready(_) => Paint::Green,
         life if life.has_failed() => Paint::Red,
@@ -186,8 +190,12 @@ fn row(member: &MemberView, unread: usize, out: &Out) -> Vec<String> {
     let word = match member.life {
         Life::Exited(exit) => exit.to_string(),
         Life::Restarting(exit) => format!("restarting, {exit}"),
-        life => life.word().to_owned(),
+        life => activity(member, tasks).map_or(life.word(), Activity::word).to_owned(),
     };
+    let memory = pid(member).map(tree).map_or(String::new(), |(count, kb)| match count {
+        1 => format!("{} MB", kb / 1024),
+        _ => format!("{} MB in {count} processes", kb / 1024),
+    });
     let record = member.record.as_ref();
     let place = match record.map(|r| &r.place) {
         Some(PlaceRecord::Tmux { pane, .. }) => format!("pane {pane}"),
@@ -204,6 +212,7 @@ fn row(member: &MemberView, unread: usize, out: &Out) -> Vec<String> {
         record.map_or(String::new(), |r| age(&r.since)),
         pid(member).map_or(String::new(), |pid| format!("process {pid}")),
         place,
+        memory,
         format!("{unread} unread{restarts}{note}"),
     ]
 }

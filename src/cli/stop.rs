@@ -22,25 +22,24 @@ pub struct Stop {
     #[arg(required = true)]
     names: Vec<String>,
     /// Time to end by itself
-    #[arg(long, value_name = "TIME", value_parser = span, default_value = "5s")]
+    #[arg(long, visible_alias = "timeout", value_name = "TIME", value_parser = span, default_value = "5s")]
     grace: Duration,
+    /// Do not ask: kill at once
+    #[arg(long)]
+    force: bool,
 }
 
 /// Ends teammates.
 pub fn stop(verb: &Stop, context: &mut Context) -> Result {
     let store = context.team()?;
     let names: Vec<_> = verb.names.iter().map(|n| known_member(n, &store)).collect::<Result<_>>()?;
+    let grace = if verb.force { Duration::ZERO } else { verb.grace.min(Duration::from_secs(3600)) };
     if go_on_detached(context, &store, Some(&names))? {
         return Ok(());
     }
     let mut retired = Vec::new();
     for name in names {
-        retired.extend(launch::retire(
-            &store,
-            &name,
-            verb.grace.min(Duration::from_secs(3600)),
-            &context.config.environment,
-        )?);
+        retired.extend(launch::retire(&store, &name, grace, &context.config.environment)?);
     }
     report(context, &retired)
 }

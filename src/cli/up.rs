@@ -7,11 +7,16 @@ use crate::leader::{self, State};
 use crate::protocol::timestamp;
 use crate::store::{KeepTasks, LeaderMode, TeamStore};
 use crate::sys::flock::Flock;
+use crate::sys::process::Process;
 use crate::sys::run::{keep_across_exec, start_detached};
+use crate::sys::signals::hold_back;
 use serde_json::json;
 use std::process::{Command, Stdio};
 use std::sync::Arc;
-use std::time::{Instant, SystemTime};
+use std::time::{Duration, Instant, SystemTime};
+
+/// Longest wait for the detached leader to sign.
+const SIGNS_WITHIN: Duration = Duration::from_secs(10);
 
 /// Start a team from its file and leave it running
 #[derive(Debug, clap::Args)]
@@ -29,27 +34,29 @@ pub struct Up {
 
 /// Starts a team and leaves it running.
 pub fn up(verb: &Up, context: &mut Context) -> Result {
+    let held = hold_back();
     let Born { led, lock } = bear(&verb.start, LeaderMode::Up, context)?;
     let store = led.store.clone();
     let (attach, names) = (led.manifest.home.attach.clone(), led.manifest.planned.clone());
     let state = State::starting(&led.plan, LeaderMode::Up, None, Instant::now());
     let mut shown = Shown::default();
-    let outcome = lead(Arc::clone(&led), state, &mut |line| {
+    let outcome = lead(Arc::clone(&led), state, held, &mut |line| {
         if !context.out.json {
             shown.show(&mut context.out, line);
         }
     })?;
     if !outcome.is_success() {
         leader::close(&store, KeepTasks::No, &context.config.environment)?;
-        return verdict(&outcome);
+        return verdict(&outcome, &store);
     }
     let about = json!({"team": store.name(), "members": names, "attach": attach});
     if verb.foreground {
         report(context, &about)?;
-        let outcome =
-            lead(led, State::watching(Instant::now()), &mut |line| shown.show(&mut context.out, line))?;
+        let outcome = lead(led, State::watching(Instant::now()), hold_back(), &mut |line| {
+            shown.show(&mut context.out, line);
+        })?;
         drop(lock);
-        return verdict(&outcome);
+        return verdict(&outcome, &store);
     }
     hand_over(&store, &lock, context)?;
     report(context, &about)
@@ -68,13 +75,23 @@ fn report(context: &mut Context, about: &serde_json::Value) -> Result {
 }
 
 /// Starts the detached leader with our lock, so that the team is never without one.
-fn hand_over(store: &TeamStore, lock: &Flock, context: &Context) -> Result {
+pub fn hand_over(store: &TeamStore, lock: &Flock, context: &Context) -> Result {
     let number =
         keep_across_exec(lock.file()).map_err(|e| Failure::failed(format!("lock not handed on: {e}")))?;
     let mut command = Command::new(&context.config.environment.program);
     command.args(["lead", "--team", store.name().as_str(), "--lock", &number.to_string()]);
     command.current_dir("/").stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null());
-    Ok(start_detached(command)?)
+    start_detached(command)?;
+    let is_signed =
+        || store.leader().flatten().is_some_and(|leader| leader.process != Process::current().into());
+    let begun = Instant::now();
+    while !is_signed() {
+        if begun.elapsed() > SIGNS_WITHIN {
+            return Err(Failure::not_started("the detached leader did not start: see logs/leader.log"));
+        }
+        std::thread::sleep(Duration::from_millis(2));
+    }
+    Ok(())
 }
 
 /// Signs as leader.

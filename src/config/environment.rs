@@ -6,38 +6,93 @@ use std::collections::BTreeMap;
 use std::ffi::OsString;
 use std::path::PathBuf;
 
-/// Variables that would make git in a member work on the repository of whoever started us (case C056).
-const GIT_LOCAL: [&str; 15] = [
-    "GIT_ALTERNATE_OBJECT_DIRECTORIES",
-    "GIT_CONFIG",
-    "GIT_CONFIG_PARAMETERS",
-    "GIT_CONFIG_COUNT",
-    "GIT_OBJECT_DIRECTORY",
-    "GIT_DIR",
-    "GIT_WORK_TREE",
-    "GIT_IMPLICIT_WORK_TREE",
-    "GIT_GRAFT_FILE",
-    "GIT_INDEX_FILE",
-    "GIT_NO_REPLACE_OBJECTS",
-    "GIT_REPLACE_REF_BASE",
-    "GIT_PREFIX",
-    "GIT_SHALLOW_FILE",
-    "GIT_COMMON_DIR",
+/// What a member inherits from whoever starts it, besides what its plan names; `*` stands for any ending. Left out on
+/// purpose: what describes our own place (terminal, directory, multiplexer) or repository (case C056), and what nobody
+/// has named and might be a secret.
+const INHERITED: [&str; 57] = [
+    // Who and where the user is.
+    "HOME",
+    "USER",
+    "LOGNAME",
+    "SHELL",
+    "PATH",
+    "TMPDIR",
+    "XDG_*",
+    "HOSTNAME",
+    "DISPLAY",
+    "WAYLAND_DISPLAY",
+    // How things are shown and said.
+    "LANG",
+    "LANGUAGE",
+    "LC_*",
+    "TZ",
+    "COLORTERM",
+    "NO_COLOR",
+    "CLICOLOR*",
+    "EDITOR",
+    "VISUAL",
+    "PAGER",
+    "LESS",
+    "CI",
+    // How the network is reached.
+    "HTTP_PROXY",
+    "HTTPS_PROXY",
+    "ALL_PROXY",
+    "NO_PROXY",
+    "http_proxy",
+    "https_proxy",
+    "all_proxy",
+    "no_proxy",
+    "SSL_CERT_*",
+    "CURL_CA_BUNDLE",
+    "REQUESTS_CA_BUNDLE",
+    "NODE_EXTRA_CA_CERTS",
+    "SSH_AUTH_SOCK",
+    "SSH_AGENT_PID",
+    // Tools that agents work with.
+    "CARGO_*",
+    "RUST*",
+    "NODE_*",
+    "NPM_*",
+    "npm_config_*",
+    "PYTHON*",
+    "VIRTUAL_ENV",
+    "PYENV_*",
+    "GO*",
+    "JAVA_HOME",
+    "GIT_AUTHOR_*",
+    "GIT_COMMITTER_*",
+    "GIT_SSH*",
+    "PKG_CONFIG_PATH",
+    // Model services and agent programs.
+    "ANTHROPIC_*",
+    "CLAUDE_*",
+    "OPENAI_*",
+    "GEMINI_*",
+    "GOOGLE_*",
+    "AWS_*",
+    // Ours.
+    "THRONG_*",
 ];
-/// What describes the place of whoever started us, not the member's.
-const PLACE: [&str; 11] = [
-    "TMUX",
-    "TMUX_PANE",
-    "STY",
-    "ITERM_SESSION_ID",
-    "TERM",
-    "COLUMNS",
-    "LINES",
-    "PWD",
-    "OLDPWD",
-    "SHLVL",
-    "_",
-];
+/// Of those, what is this process's own affair.
+const NOT_INHERITED: [&str; 3] = ["THRONG_LOG", "THRONG_FAULT", "THRONG_LAUNCH"];
+
+/// Whether a variable's name fits a word of an allow-list.
+fn fits(word: &str, key: &str) -> bool {
+    word.strip_suffix('*').map_or(word == key, |start| key.starts_with(start))
+}
+
+/// Whether a variable's name says that its value is a secret.
+pub fn is_secret(key: &str) -> bool {
+    let key = key.to_ascii_uppercase();
+    ["KEY", "TOKEN", "SECRET", "PASSWORD", "PASSWD", "CREDENTIAL", "AUTH", "COOKIE"]
+        .iter()
+        .any(|word| key.contains(word))
+        && !matches!(
+            key.as_str(),
+            "SSH_AUTH_SOCK" | "GIT_AUTHOR_NAME" | "GIT_AUTHOR_EMAIL" | "GIT_AUTHOR_DATE"
+        )
+}
 
 /// Environment, program and directory of this process.
 #[derive(Debug, Clone, Default)]
@@ -110,16 +165,15 @@ impl Environment {
         self.get("NO_COLOR").is_none() && self.get("TERM") != Some("dumb")
     }
 
-    /// What a member inherits: our environment without what describes our own place or repository. Entries that are
-    /// not text are left out.
-    pub fn for_member(&self) -> BTreeMap<String, String> {
+    /// What a member inherits: what is on the allow-list, and what `also` names (`*` at the end stands for any ending).
+    /// Entries that are not text are left out.
+    pub fn for_member(&self, also: &[String]) -> BTreeMap<String, String> {
+        let allowed =
+            |key: &str| INHERITED.iter().any(|word| fits(word, key)) && !NOT_INHERITED.contains(&key);
         self.vars
             .iter()
             .filter_map(|(key, value)| Some((key.to_str()?.to_owned(), value.to_str()?.to_owned())))
-            .filter(|(key, _)| {
-                let key = key.as_str();
-                !GIT_LOCAL.contains(&key) && !PLACE.contains(&key) && !key.starts_with("THRONG_LOG")
-            })
+            .filter(|(key, _)| allowed(key) || also.iter().any(|word| fits(word, key)))
             .collect()
     }
 
@@ -164,9 +218,29 @@ mod tests {
     }
 
     #[test]
-    fn case_c056_a_member_does_not_inherit_our_repository_or_pane() {
-        let env = Environment::fake(&[("GIT_DIR", "x"), ("TMUX_PANE", "%1"), ("KEEP", "1"), ("PATH", "/p")]);
-        let keys: Vec<String> = env.for_member().into_keys().collect();
-        assert_eq!(keys, ["KEEP", "PATH"]);
+    fn case_c056_a_member_inherits_the_allow_list_and_what_was_named() {
+        let env = Environment::fake(&[
+            ("GIT_DIR", "x"),
+            ("TMUX_PANE", "%1"),
+            ("MY_A", "1"),
+            ("MY_B", "2"),
+            ("PATH", "/p"),
+            ("LC_ALL", "C"),
+            ("THRONG_LOG", "debug"),
+            ("THRONG_TEAM", "t"),
+        ]);
+        let keys = |also: &[&str]| {
+            let also: Vec<String> = also.iter().map(|w| (*w).to_owned()).collect();
+            env.for_member(&also).into_keys().collect::<Vec<_>>()
+        };
+        assert_eq!(keys(&[]), ["LC_ALL", "PATH", "THRONG_TEAM"]);
+        assert_eq!(keys(&["MY_*"]), ["LC_ALL", "MY_A", "MY_B", "PATH", "THRONG_TEAM"]);
+        assert_eq!(keys(&["MY_B", "ABSENT"]), ["LC_ALL", "MY_B", "PATH", "THRONG_TEAM"]);
+    }
+
+    #[test]
+    fn probe_k06_secrets_are_known_by_their_names() {
+        assert!(["ANTHROPIC_API_KEY", "gh_token", "DB_PASSWORD"].into_iter().all(is_secret));
+        assert!(!["PATH", "SSH_AUTH_SOCK", "HOME", "GIT_AUTHOR_NAME"].into_iter().any(is_secret));
     }
 }

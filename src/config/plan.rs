@@ -13,12 +13,16 @@ use toml::de::{DeTable, DeValue};
 /// Most members of one team, unless the file says otherwise.
 pub const AGENTS_DEFAULT: usize = 16;
 
+/// Deepest chain of members that spawn members, unless the file says otherwise: a member of the leader's has depth 1.
+pub const DEPTH_DEFAULT: u32 = 2;
+/// Least free memory before a spawn, in megabytes, unless the file says otherwise.
+pub const MEMORY_FREE_MB_DEFAULT: u64 = 100;
 /// Starts a second that make sense.
 const START_RATES: std::ops::RangeInclusive<f64> = 0.01..=1000.0;
 
 const KEYS: [&str; 4] = ["team", "limits", "member", "task"];
-const TEAM_KEYS: [&str; 4] = ["name", "backend", "placement", "cwd"];
-const LIMITS_KEYS: [&str; 3] = ["agents", "start_rate_per_s", "run_timeout"];
+const TEAM_KEYS: [&str; 6] = ["name", "backend", "placement", "cwd", "inherit_env", "on_leader_death"];
+const LIMITS_KEYS: [&str; 5] = ["agents", "depth", "memory_free_mb", "start_rate_per_s", "run_timeout"];
 const MEMBER_KEYS: [&str; 8] = ["name", "driver", "command", "cwd", "env", "tty", "restart", "prompt"];
 const TASK_KEYS: [&str; 5] = ["key", "subject", "description", "owner", "blocked_by"];
 
@@ -58,6 +62,16 @@ pub enum Restart {
     Always,
 }
 
+/// What becomes of a team that is up when its leader dies.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub enum LeaderDeath {
+    /// It goes on; `throng adopt` gives it a leader.
+    #[default]
+    Keep,
+    /// Its members end.
+    Stop,
+}
+
 /// A word of the file or the command line that stands for a value.
 pub trait Word: Sized + Copy + 'static {
     /// All words with their values.
@@ -95,6 +109,11 @@ impl Word for Restart {
         &[("never", Restart::Never), ("on-failure", Restart::OnFailure), ("always", Restart::Always)];
 }
 
+impl Word for LeaderDeath {
+    const WORDS: &'static [(&'static str, LeaderDeath)] =
+        &[("keep", LeaderDeath::Keep), ("stop", LeaderDeath::Stop)];
+}
+
 /// A checked team file.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Plan {
@@ -108,6 +127,8 @@ pub struct Plan {
     pub dir: PathBuf,
     /// Working directory of the team, absolute.
     pub cwd: PathBuf,
+    /// What becomes of it when its leader dies, if it is up.
+    pub on_leader_death: LeaderDeath,
     /// Caps.
     pub limits: Limits,
     /// Members in the file's order.
@@ -121,6 +142,10 @@ pub struct Plan {
 pub struct Limits {
     /// Most members at once.
     pub agents: usize,
+    /// Deepest chain of members that spawn members.
+    pub depth: u32,
+    /// Least free memory before a spawn, in megabytes.
+    pub memory_free_mb: u64,
     /// Most starts a second; `None` is no limit.
     pub start_rate_per_s: Option<f64>,
     /// Longest duration of a `run`.
@@ -129,7 +154,13 @@ pub struct Limits {
 
 impl Default for Limits {
     fn default() -> Limits {
-        Limits { agents: AGENTS_DEFAULT, start_rate_per_s: None, run_timeout: None }
+        Limits {
+            agents: AGENTS_DEFAULT,
+            depth: DEPTH_DEFAULT,
+            memory_free_mb: MEMORY_FREE_MB_DEFAULT,
+            start_rate_per_s: None,
+            run_timeout: None,
+        }
     }
 }
 
@@ -144,6 +175,8 @@ pub struct MemberPlan {
     pub cwd: PathBuf,
     /// Variables on top of what it inherits.
     pub env: BTreeMap<String, String>,
+    /// Variables it inherits besides the allow-list; `*` at the end stands for any ending.
+    pub inherit: Vec<String>,
     /// Whether it gets a terminal.
     pub tty: bool,
     /// When it is started again.
@@ -186,11 +219,16 @@ struct FileTeam {
     backend: Option<Text>,
     placement: Option<Text>,
     cwd: Option<PathBuf>,
+    #[serde(default)]
+    inherit_env: Vec<String>,
+    on_leader_death: Option<Text>,
 }
 
 #[derive(Deserialize, Default)]
 struct FileLimits {
     agents: Option<usize>,
+    depth: Option<u32>,
+    memory_free_mb: Option<u64>,
     start_rate_per_s: Option<Spanned<f64>>,
     run_timeout: Option<Text>,
 }
@@ -253,6 +291,7 @@ impl Plan {
                 .map_err(|e| source.error(Some(&file.team.name.span()), e.to_string()))?,
             backend: word(&source, "backend", file.team.backend.as_ref())?,
             placement: word(&source, "placement", file.team.placement.as_ref())?,
+            on_leader_death: word(&source, "on_leader_death", file.team.on_leader_death.as_ref())?,
             cwd: dir.join(file.team.cwd.as_deref().unwrap_or(Path::new("."))).components().collect(),
             dir,
             limits,
@@ -316,6 +355,8 @@ fn limits(source: &Source, file: &FileLimits) -> Result<Limits, Error> {
     }
     Ok(Limits {
         agents: file.agents.unwrap_or(AGENTS_DEFAULT),
+        depth: file.depth.unwrap_or(DEPTH_DEFAULT),
+        memory_free_mb: file.memory_free_mb.unwrap_or(MEMORY_FREE_MB_DEFAULT),
         start_rate_per_s: file.start_rate_per_s.as_ref().map(|rate| *rate.get_ref()),
         run_timeout,
     })
@@ -354,6 +395,7 @@ fn members(source: &Source, file: &File, dir: &Path) -> Result<Vec<MemberPlan>, 
             command: command.get_ref().iter().map(fill).collect(),
             cwd: row.cwd.clone().unwrap_or_default(),
             env: row.env.iter().map(|(key, value)| (key.clone(), fill(value))).collect(),
+            inherit: file.team.inherit_env.clone(),
             tty: row.tty.unwrap_or(true),
             restart: word(source, "restart", row.restart.as_ref())?,
             prompt: row.prompt.clone(),

@@ -13,12 +13,14 @@ pub(super) fn prepare(
     given: &BTreeMap<String, String>,
 ) -> Result<Prepared, Error> {
     let cwd = cwd.join(&plan.cwd);
-    // Without `.` and `..`, but through links as the user wrote them.
     let cwd: PathBuf = std::path::absolute(&cwd).unwrap_or(cwd).components().collect();
     if !cwd.is_dir() {
         return Err(Error::NoDirectory(cwd));
     }
-    let mut env = environment.for_member();
+    // Through links as the user wrote them, unless only the system can say where `..` leads.
+    let has_parent = cwd.components().any(|c| c == std::path::Component::ParentDir);
+    let cwd = if has_parent { cwd.canonicalize().unwrap_or(cwd) } else { cwd };
+    let mut env = environment.for_member(&plan.inherit);
     env.extend(plan.env.clone());
     env.extend(given.clone());
     let bin = given.get("PATH").cloned();

@@ -62,6 +62,15 @@ pub fn stop(store: &TeamStore, agent: &AgentName, grace: Duration) -> io::Result
     ask(store, agent, &json!({"op": "stop", "grace_ms": grace_ms})).map(drop)
 }
 
+/// Asks `tend` to end its agent, surely after `grace`, and to start it again in the same place. It answers at once.
+///
+/// # Errors
+/// As [`ask`].
+pub fn respawn(store: &TeamStore, agent: &AgentName, grace: Duration) -> io::Result<()> {
+    let grace_ms = u64::try_from(grace.as_millis()).unwrap_or(u64::MAX);
+    ask(store, agent, &json!({"op": "respawn", "grace_ms": grace_ms})).map(drop)
+}
+
 /// Connects a terminal of this size to the agent. What it prints can be read from the answered stream.
 ///
 /// # Errors

@@ -2,11 +2,14 @@
 //! its agent.
 
 pub mod control;
+mod respawn;
 mod retire;
 mod spawn;
+mod start;
 pub mod tend;
 mod watch;
 
+pub use respawn::{Respawned, respawn};
 pub use retire::{Retired, forget, retire};
-pub use spawn::{Spawn, SpawnError, spawn};
-pub use watch::{Life, MemberView, observe, observe_one};
+pub use spawn::{Spawn, SpawnError, last_lines, spawn};
+pub use watch::{Activity, Life, MemberView, activity, observe, observe_one};

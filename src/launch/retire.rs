@@ -5,6 +5,7 @@ use super::{Life, control, observe_one};
 use crate::config::Environment;
 use crate::protocol::AgentName;
 use crate::store::{self, Exit, MemberRecord, TeamStore};
+use crate::sys::flock::Flock;
 use crate::sys::process::{self, Process};
 use crate::{backend, sys};
 use nix::sys::signal::Signal;
@@ -13,6 +14,8 @@ use std::time::Duration;
 /// How much longer than the grace `tend` may take to end its tree.
 const TEND_TAKES_MAX: Duration = Duration::from_secs(7);
 
+/// Longest wait for a spawn that is under way: longer than that waits for readiness.
+const SPAWN_TAKES_MAX: Duration = Duration::from_secs(25);
 /// Words for how a member was ended.
 const ASKED: &str = "by itself when asked";
 const KILLED: &str = "by KILL";
@@ -40,12 +43,27 @@ pub fn retire(
     grace: Duration,
     environment: &Environment,
 ) -> store::Result<Option<Retired>> {
-    let Some(view) = observe_one(store, agent)? else { return Ok(None) };
     let mut retired = Retired { name: agent.clone(), how: "ended before", exit: None, left: Vec::new() };
+    // Asked before anything is waited for: asked a second time, it is killed at once.
+    let asked = ask(store, agent, grace)?;
+    // A spawn that is under way is waited for, and none begins meanwhile.
+    let spawning = match Flock::acquire_within(&store.state().spawn_lock(agent), SPAWN_TAKES_MAX) {
+        Err(sys::Error::LockBusy { .. }) => None,
+        lock => Some(lock?),
+    };
+    let Some(view) = observe_one(store, agent)? else { return Ok(None) };
+    if spawning.is_none() {
+        retired.how = "not at all";
+        retired.left.push(format!("{agent}, which another process is starting"));
+        return Ok(Some(retired));
+    }
     if let Some(record) = &view.record {
         let tend = Process::from(record.tend);
-        if tend.is_alive() {
-            retired.how = end_by_tend(store, record, grace);
+        if tend.is_alive() || asked == Some(tend) {
+            if asked != Some(tend) {
+                ask(store, agent, grace)?;
+            }
+            retired.how = wait_for_tend(tend, grace);
         }
         if end_strays(record) && !matches!(view.life, Life::Ready(_)) {
             retired.how = "by KILL, its tend being gone";
@@ -90,12 +108,20 @@ pub fn forget(store: &TeamStore, agent: &AgentName) -> store::Result<()> {
     }
 }
 
-/// Has `tend` end its tree; a `tend` that does not is killed.
-fn end_by_tend(store: &TeamStore, record: &MemberRecord, grace: Duration) -> &'static str {
-    let tend = Process::from(record.tend);
-    if control::stop(store, &record.name, grace).is_err() {
+/// Has a living `tend` end its tree. Answers which was asked.
+fn ask(store: &TeamStore, agent: &AgentName, grace: Duration) -> store::Result<Option<Process>> {
+    let record = store.member_record(agent)?;
+    let Some(tend) = record.map(|r| Process::from(r.tend)).filter(Process::is_alive) else { return Ok(None) };
+    // A stopped one would neither answer nor end.
+    tend.signal(Signal::SIGCONT);
+    if control::stop(store, agent, grace).is_err() {
         tend.signal(Signal::SIGTERM);
     }
+    Ok(Some(tend))
+}
+
+/// Waits until `tend` has ended its tree; one that does not is killed.
+fn wait_for_tend(tend: Process, grace: Duration) -> &'static str {
     if tend.wait_gone(grace) {
         return ASKED;
     }

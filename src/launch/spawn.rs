@@ -1,21 +1,24 @@
 //! Spawning a member: proven, or undone step by step (B8).
 
+use super::start::{Start, start};
 use super::{Life, control, observe};
 use crate::backend::{self, Backend};
 use crate::config::Config;
 use crate::config::plan::{MemberPlan, Restart, Word};
-use crate::driver;
+use crate::driver::{self, Prepared};
 use crate::protocol::{AgentName, Entry, Member, names, timestamp};
-use crate::store::{self, LaunchFile, Manifest, MemberState, PlaceRecord, ProcessRecord, TeamStore};
-use crate::sys::socket::Waker;
+use crate::store::{self, LaunchFile, Manifest, PlaceRecord, ProcessRecord, TeamStore};
+use crate::sys::flock::Flock;
+use crate::sys::process::{self, Process};
 use std::collections::BTreeMap;
 use std::path::Path;
-use std::time::{Duration, Instant, SystemTime};
+use std::time::{Duration, SystemTime};
 
-/// Longest wait for a member to be ready.
-const READY_WITHIN: Duration = Duration::from_secs(20);
 /// Lines of an agent's output that are shown with a failure.
 const LAST_LINES: usize = 10;
+
+/// Longest wait for those who only look whether the name is reserved.
+const RESERVE_WITHIN: Duration = Duration::from_millis(200);
 
 /// A member that is to be spawned.
 pub struct Spawn<'a> {
@@ -55,8 +58,17 @@ pub struct SpawnError {
 enum Done {
     LaunchFile,
     Row,
-    Inbox,
+    /// With the prompt's message id, if there was one.
+    Inbox(Option<String>),
     Place(PlaceRecord),
+}
+
+/// A step that failed: its name, why, and whether the name is in use.
+pub(super) type Failure = (&'static str, String, bool);
+
+/// Names the step of a failure.
+pub(super) fn failed<E: std::fmt::Display>(step: &'static str) -> impl Fn(E) -> Failure {
+    move |e| (step, e.to_string(), false)
 }
 
 /// Spawns a member and returns once it is ready.
@@ -67,19 +79,23 @@ pub fn spawn(spawn: &Spawn<'_>) -> Result<PlaceRecord, SpawnError> {
     let launch = uuid::Uuid::new_v4().to_string();
     let mut done = Vec::new();
     let result = steps(spawn, &launch, &mut done);
-    result.map_err(|(step, cause, is_name_taken)| {
+    result.map_err(|failure| {
         let last_lines = last_lines(spawn.store, &spawn.plan.name, LAST_LINES);
         undo(spawn, &launch, done);
-        let why = serde_json::json!({"agent": spawn.plan.name, "step": step, "why": cause});
-        spawn.store.note("spawn_failed", &why);
-        SpawnError { member: spawn.plan.name.clone(), step, cause, last_lines, is_name_taken }
+        error(spawn.store, &spawn.plan.name, failure, last_lines)
     })
 }
 
-type Failure = (&'static str, String, bool);
-
-fn failed<E: std::fmt::Display>(step: &'static str) -> impl Fn(E) -> Failure {
-    move |e| (step, e.to_string(), false)
+/// Notes a failed spawn and makes its error.
+pub(super) fn error(
+    store: &TeamStore,
+    agent: &AgentName,
+    failure: Failure,
+    last_lines: String,
+) -> SpawnError {
+    let (step, cause, is_name_taken) = failure;
+    store.note("spawn_failed", &serde_json::json!({"agent": agent, "step": step, "why": cause}));
+    SpawnError { member: agent.clone(), step, cause, last_lines, is_name_taken }
 }
 
 fn steps(spawn: &Spawn<'_>, launch: &str, done: &mut Vec<Done>) -> Result<PlaceRecord, Failure> {
@@ -87,17 +103,54 @@ fn steps(spawn: &Spawn<'_>, launch: &str, done: &mut Vec<Done>) -> Result<PlaceR
     check_caps(spawn)?;
     let prepared = driver::prepare(spawn.plan, spawn.cwd, &spawn.config.environment, &given(spawn, launch))
         .map_err(failed("find its program"))?;
-    if store.is_tended(agent) {
-        return Err(("take its name", format!("a member '{agent}' runs already"), true));
-    }
-    let waker =
-        Waker::bind(&store.layout().socket(store.name(), agent, "spawn")).map_err(failed("listen for it"))?;
+    let _spawning = reserve(store, agent)?;
     let cwd = prepared.cwd.to_string_lossy().into_owned();
-    let color = add_row(spawn, &cwd, done)?;
-    let file = LaunchFile {
+    let file = launch_file(spawn, launch, prepared);
+    done.push(Done::LaunchFile);
+    let path = store.write_launch(&file).map_err(failed("write its launch file"))?;
+    let color = add_row(spawn, &cwd)?;
+    done.push(Done::Row);
+    let id = uuid::Uuid::new_v4().to_string();
+    done.push(Done::Inbox(spawn.plan.prompt.as_ref().map(|_| id.clone())));
+    let mailbox = store.mailbox(agent);
+    mailbox.create().map_err(failed("make its inbox"))?;
+    if let Some(prompt) = &spawn.plan.prompt {
+        let entry = Entry::new(names::LEAD, prompt, &timestamp::format(SystemTime::now()), &id);
+        mailbox.append(&entry).map_err(failed("write its prompt"))?;
+    }
+    let program = &spawn.config.environment.program;
+    let open = backend::Launch { program, file: &path, agent, color, token: launch };
+    start(&Start { store, backend: spawn.backend, launch: &open }, |place| {
+        done.push(Done::Place(place.clone()));
+    })
+}
+
+/// Takes the name for the time of the spawn, if no member of it lives and nobody else is spawning it. What an earlier
+/// member of the name left is put aside.
+pub(super) fn reserve(store: &TeamStore, agent: &AgentName) -> Result<Flock, Failure> {
+    let taken = |why: &str| ("take its name", format!("a member '{agent}' {why}"), true);
+    let lock = match Flock::acquire_within(&store.state().spawn_lock(agent), RESERVE_WITHIN) {
+        Err(crate::sys::Error::LockBusy { .. }) => return Err(taken("is being started by another process")),
+        lock => lock.map_err(failed("take its name"))?,
+    };
+    let record = store.member_record(agent).map_err(failed("take its name"))?;
+    let lives = record.is_some_and(|r| Process::from(r.tend).is_alive());
+    if lives || store.is_tended(agent) {
+        return Err(taken("runs already"));
+    }
+    crate::sys::atomic_file::remove_optional(&store.state().member(agent))
+        .map_err(failed("take its name"))?;
+    crate::sys::atomic_file::remove_optional(&store.state().screen(agent))
+        .map_err(failed("take its name"))?;
+    Ok(lock)
+}
+
+fn launch_file(spawn: &Spawn<'_>, launch: &str, prepared: Prepared) -> LaunchFile {
+    let layout = spawn.store.layout();
+    LaunchFile {
         version: 1,
-        team: store.name().clone(),
-        agent: agent.clone(),
+        team: spawn.store.name().clone(),
+        agent: spawn.plan.name.clone(),
         launch: launch.to_owned(),
         program: prepared.program,
         argv: prepared.argv,
@@ -106,48 +159,38 @@ fn steps(spawn: &Spawn<'_>, launch: &str, done: &mut Vec<Done>) -> Result<PlaceR
         tty: spawn.plan.tty,
         restart: restart_word(spawn.plan.restart).to_owned(),
         ends_with: spawn.ends_with,
-        config_dir: store.layout().config_dir.clone(),
-        state_dir: store.layout().state_dir.clone(),
-        runtime_dir: store.layout().runtime_dir.clone(),
-    };
-    forget_earlier(store, agent).map_err(failed("put its earlier run aside"))?;
-    let path = store.write_launch(&file).map_err(failed("write its launch file"))?;
-    done.push(Done::LaunchFile);
-    let mailbox = store.mailbox(agent);
-    done.push(Done::Inbox);
-    mailbox.create().map_err(failed("make its inbox"))?;
-    if let Some(prompt) = &spawn.plan.prompt {
-        let id = uuid::Uuid::new_v4().to_string();
-        let entry = Entry::new(names::LEAD, prompt, &timestamp::format(SystemTime::now()), &id);
-        mailbox.append(&entry).map_err(failed("write its prompt"))?;
+        config_dir: layout.config_dir.clone(),
+        state_dir: layout.state_dir.clone(),
+        runtime_dir: layout.runtime_dir.clone(),
     }
-    let program = &spawn.config.environment.program;
-    let open = backend::Launch { program, file: &path, agent, color, token: launch };
-    let place = spawn.backend.open(&open).map_err(failed("open its place"))?;
-    done.push(Done::Place(place.clone()));
-    if let PlaceRecord::Tmux { pane, .. } = &place {
-        set_pane(store, agent, pane).map_err(failed("write its pane down"))?;
-    }
-    wait_ready(store, agent, launch, &waker)?;
-    spawn.backend.dress(&place, &open).map_err(failed("mark its place"))?;
-    Ok(place)
 }
 
 /// Caps are checked here, since no leader may be running (I7).
 fn check_caps(spawn: &Spawn<'_>) -> Result<(), Failure> {
+    let limits = &spawn.manifest.limits;
+    let refuse = |why: String| Err(("keep the limits", why, false));
     let members = observe(spawn.store).map_err(failed("look at the team"))?;
-    let running =
-        |life: &Life| matches!(life, Life::Starting | Life::Ready(_) | Life::Restarting(_) | Life::Unknown);
-    let count = members.iter().filter(|m| m.name != spawn.plan.name && running(&m.life)).count();
-    let limit = spawn.manifest.limits.agents;
-    if count >= limit {
-        return Err((
-            "keep the limit",
-            format!("the team has {count} members and limits.agents is {limit}"),
-            false,
-        ));
+    let counts = |life: &Life| life.may_have_process() || *life == Life::Unknown;
+    let count = members.iter().filter(|m| m.name != spawn.plan.name && counts(&m.life)).count();
+    if count >= limits.agents {
+        return refuse(format!("the team has {count} members and limits.agents is {}", limits.agents));
     }
-    Ok(())
+    let depth = depth(spawn.config);
+    if depth > limits.depth {
+        return refuse(format!("it would be {depth} deep and limits.depth is {}", limits.depth));
+    }
+    match process::available_memory_mb() {
+        Some(free) if free < limits.memory_free_mb => refuse(format!(
+            "{free} MB of memory are free and limits.memory_free_mb is {}",
+            limits.memory_free_mb
+        )),
+        _ => Ok(()),
+    }
+}
+
+/// Depth of a member that this process spawns: 1 for the leader's and a person's.
+fn depth(config: &Config) -> u32 {
+    config.environment.get("THRONG_DEPTH").and_then(|depth| depth.parse::<u32>().ok()).unwrap_or(0) + 1
 }
 
 /// What throng tells a member about itself.
@@ -159,6 +202,7 @@ fn given(spawn: &Spawn<'_>, launch: &str) -> BTreeMap<String, String> {
         ("THRONG_AGENT".to_owned(), spawn.plan.name.to_string()),
         ("THRONG_DIR".to_owned(), text(&spawn.manifest.dir)),
         ("THRONG_OUT".to_owned(), text(&spawn.manifest.out)),
+        ("THRONG_DEPTH".to_owned(), depth(spawn.config).to_string()),
         ("THRONG_LAUNCH".to_owned(), launch.to_owned()),
         ("THRONG_STATE_DIR".to_owned(), text(&store.layout().state_dir)),
         ("CLAUDE_CONFIG_DIR".to_owned(), text(&store.layout().config_dir)),
@@ -167,16 +211,17 @@ fn given(spawn: &Spawn<'_>, launch: &str) -> BTreeMap<String, String> {
     ])
 }
 
-/// Reserves the name: the row is the proof. Answers the colour.
-fn add_row(spawn: &Spawn<'_>, cwd: &str, done: &mut Vec<Done>) -> Result<&'static str, Failure> {
+/// Adds the member's row. Answers its colour.
+fn add_row(spawn: &Spawn<'_>, cwd: &str) -> Result<&'static str, Failure> {
     let (store, agent) = (spawn.store, &spawn.plan.name);
-    let dead = observe(store)
+    // The name is reserved, so a row of it that we know nothing else of is another program's.
+    let was_ours = observe(store)
         .map_err(failed("look at the team"))?
         .into_iter()
-        .any(|m| m.name == *agent && matches!(m.life, Life::Exited(_) | Life::Failed | Life::Lost(None)));
+        .any(|m| m.name == *agent && m.row.is_some_and(|row| row.joined_at.is_some()));
     let added = store.change_team(|team| {
         if let Some(row) = team.member(agent.as_str())
-            && !(dead && row.name == agent.as_str())
+            && !(was_ours && row.name == agent.as_str())
         {
             return Err(store::Error::NameTaken { team: store.name().clone(), name: row.name.clone() });
         }
@@ -193,46 +238,7 @@ fn add_row(spawn: &Spawn<'_>, cwd: &str, done: &mut Vec<Done>) -> Result<&'stati
         });
         Ok(color)
     });
-    let color = added.map_err(|e| {
-        let taken = matches!(e, store::Error::NameTaken { .. });
-        ("take its name", e.to_string(), taken)
-    })?;
-    done.push(Done::Row);
-    Ok(color)
-}
-
-fn set_pane(store: &TeamStore, agent: &AgentName, pane: &str) -> store::Result<()> {
-    store.change_team(|team| {
-        if let Some(row) = team.members.iter_mut().find(|m| m.name == agent.as_str()) {
-            row.tmux_pane_id = Some(pane.to_owned());
-        }
-        Ok(())
-    })
-}
-
-/// An earlier run of this name leaves no file that could be taken for the new one's.
-fn forget_earlier(store: &TeamStore, agent: &AgentName) -> crate::sys::Result<()> {
-    crate::sys::atomic_file::remove_optional(&store.state().member(agent))?;
-    crate::sys::atomic_file::remove_optional(&store.state().screen(agent))
-}
-
-/// Waits until `tend` has written that this launch runs.
-fn wait_ready(store: &TeamStore, agent: &AgentName, launch: &str, waker: &Waker) -> Result<(), Failure> {
-    let start = Instant::now();
-    while start.elapsed() < READY_WITHIN {
-        let record = store.member_record(agent).map_err(failed("start it"))?;
-        if let Some(record) = record.filter(|r| r.launch == launch) {
-            match record.state {
-                MemberState::Ready { .. } | MemberState::Exited { .. } | MemberState::Restarting { .. } => {
-                    return Ok(());
-                }
-                MemberState::Failed => return Err(("start it", record.note.unwrap_or_default(), false)),
-                MemberState::Starting => {}
-            }
-        }
-        waker.wait(Duration::from_millis(50));
-    }
-    Err(("wait until it is ready", format!("nothing came within {} s", READY_WITHIN.as_secs()), false))
+    added.map_err(|e| ("take its name", e.to_string(), matches!(e, store::Error::NameTaken { .. })))
 }
 
 /// Undoes what was done, the last first. What cannot be undone is logged.
@@ -240,21 +246,10 @@ fn undo(spawn: &Spawn<'_>, launch: &str, done: Vec<Done>) {
     let (store, agent) = (spawn.store, &spawn.plan.name);
     for step in done.into_iter().rev() {
         let undone = match step {
-            Done::Place(place) => {
-                // Nobody listens when it is gone already.
-                let _ = control::stop(store, agent, Duration::ZERO);
-                if let Ok(Some(record)) = store.member_record(agent) {
-                    crate::sys::process::Process::from(record.tend).wait_gone(Duration::from_secs(2));
-                }
-                // A place that was not dressed yet carries no token to be closed by.
-                let file = store.state().launch(agent);
-                let program = &spawn.config.environment.program;
-                let open = backend::Launch { program, file: &file, agent, color: "", token: launch };
-                let _ = spawn.backend.dress(&place, &open);
-                let closed = spawn.backend.close(&place, launch).map_err(|e| e.to_string());
-                closed.and(forget_earlier(store, agent).map_err(|e| e.to_string()))
+            Done::Place(place) => close(spawn, launch, &place),
+            Done::Inbox(prompt) => {
+                store.mailbox(agent).take_back(prompt.as_deref()).map_err(|e| e.to_string())
             }
-            Done::Inbox => store.mailbox(agent).remove_if_empty().map_err(|e| e.to_string()),
             Done::Row => store
                 .change_team(|team| {
                     team.members.retain(|m| m.name != agent.as_str());
@@ -270,8 +265,25 @@ fn undo(spawn: &Spawn<'_>, launch: &str, done: Vec<Done>) {
     }
 }
 
+/// Ends what runs in a place of a failed spawn, and closes it.
+fn close(spawn: &Spawn<'_>, launch: &str, place: &PlaceRecord) -> Result<(), String> {
+    let (store, agent) = (spawn.store, &spawn.plan.name);
+    // Nobody listens when it is gone already.
+    let _ = control::stop(store, agent, Duration::ZERO);
+    if let Ok(Some(record)) = store.member_record(agent) {
+        Process::from(record.tend).wait_gone(Duration::from_secs(2));
+    }
+    // A place that was not dressed yet carries no token to be closed by.
+    let file = store.state().launch(agent);
+    let program = &spawn.config.environment.program;
+    let open = backend::Launch { program, file: &file, agent, color: "", token: launch };
+    let _ = spawn.backend.dress(place, &open);
+    spawn.backend.close(place, launch).map_err(|e| e.to_string())?;
+    crate::sys::atomic_file::remove_optional(&store.state().member(agent)).map_err(|e| e.to_string())
+}
+
 /// The end of what an agent printed, as text behind a line break; empty if it printed nothing.
-fn last_lines(store: &TeamStore, agent: &AgentName, count: usize) -> String {
+pub fn last_lines(store: &TeamStore, agent: &AgentName, count: usize) -> String {
     let text = std::fs::read(store.state().log(agent)).unwrap_or_default();
     let text = strip_ansi_escapes::strip_str(String::from_utf8_lossy(&text));
     let lines: Vec<&str> = text.lines().filter(|l| !l.trim().is_empty()).collect();

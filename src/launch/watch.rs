@@ -1,8 +1,9 @@
 //! How each member is, derived each time from the process table and the files (B9): neither is believed alone.
 
-use crate::protocol::{AgentName, Member};
+use crate::protocol::task::open_blockers;
+use crate::protocol::{AgentName, Member, Status, Task};
 use crate::store::{Exit, MemberRecord, MemberState, TeamStore};
-use crate::sys::process::Process;
+use crate::sys::process::{Process, is_stopped};
 
 /// What a member is doing.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -57,6 +58,47 @@ impl Life {
     }
 }
 
+/// What a running member is busy with, from the process table and the task list.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Activity {
+    /// A signal has stopped it.
+    Paused,
+    /// It has a task in progress.
+    Working,
+    /// All its open tasks wait for others.
+    Blocked,
+    /// Nothing that we can see.
+    Quiet,
+}
+
+/// What a member is busy with; `None` unless it runs.
+pub fn activity(member: &MemberView, tasks: &[Task]) -> Option<Activity> {
+    let Life::Ready(process) = member.life else { return None };
+    let own =
+        || tasks.iter().filter(|t| !t.is_completed() && t.owner.as_deref() == Some(member.name.as_str()));
+    Some(if is_stopped(process.pid) {
+        Activity::Paused
+    } else if own().any(|t| t.status == Status::InProgress) {
+        Activity::Working
+    } else if own().next().is_some() && own().all(|t| !open_blockers(t, tasks).is_empty()) {
+        Activity::Blocked
+    } else {
+        Activity::Quiet
+    })
+}
+
+impl Activity {
+    /// The word for it; a quiet member is simply ready.
+    pub fn word(self) -> &'static str {
+        match self {
+            Activity::Paused => "paused",
+            Activity::Working => "working",
+            Activity::Blocked => "blocked",
+            Activity::Quiet => "ready",
+        }
+    }
+}
+
 /// One member as it is now.
 #[derive(Debug, Clone, PartialEq)]
 pub struct MemberView {
@@ -93,8 +135,10 @@ pub fn observe(store: &TeamStore) -> crate::store::Result<Vec<MemberView>> {
         let record = records.iter().find(|r| r.name == name).cloned();
         let life = match &record {
             Some(record) => recorded(store, record),
-            // The spawner writes the row before the launch file; `tend` takes its lock before it writes its file.
-            None if store.is_tended(&name) || store.state().launch(&name).exists() => Life::Starting,
+            // The spawner holds its lock until `tend`, which takes its own, has written this file.
+            None if store.is_tended(&name) || store.is_being_spawned(&name) => Life::Starting,
+            // Its spawner died on the way.
+            None if store.state().launch(&name).exists() => Life::Lost(None),
             None if planned.contains(&name) => Life::Planned,
             None => Life::Unknown,
         };

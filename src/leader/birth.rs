@@ -2,14 +2,17 @@
 
 use super::stamp;
 use crate::backend::Backend;
-use crate::config::plan::{Placement, Plan, Word};
+use crate::config::plan::{LeaderDeath, Placement, Plan, Word};
 use crate::launch;
 use crate::protocol::{AgentName, Team, TeamName, timestamp};
 use crate::store::{self, KeepTasks, LeaderMode, LimitsRecord, Manifest, NewTask, TeamStore};
 use crate::sys::flock::Flock;
 use crate::sys::{self, atomic_file};
 use std::path::{Path, PathBuf};
-use std::time::SystemTime;
+use std::time::{Duration, SystemTime};
+
+/// Longest wait for another process that is just making a team of the name.
+const BIRTH_TAKES_MAX: Duration = Duration::from_secs(5);
 
 /// Why a team cannot be made.
 #[derive(Debug, thiserror::Error)]
@@ -60,6 +63,10 @@ pub fn create(
     mode: LeaderMode,
     home: Home<'_>,
 ) -> Result<(Flock, Manifest), BirthError> {
+    // Outside the folder that is put aside: of two at once, one makes the team and the other finds it alive.
+    let births = store.layout().state_dir.join("births");
+    atomic_file::make_private_dir(&births)?;
+    let _birth = Flock::acquire_within(&births.join(format!("{}.lock", store.name())), BIRTH_TAKES_MAX)?;
     make_room(store)?;
     let alive = |who: String| BirthError::Alive { team: store.name().clone(), who };
     let Some(lock) = store.lead()? else { return Err(alive("another process leads it".to_owned())) };
@@ -73,15 +80,22 @@ pub fn create(
         dir: plan.dir.clone(),
         out: home.out.unwrap_or_else(|| store.state().out()),
         planned: plan.members.iter().map(|m| m.name.clone()).collect(),
-        limits: LimitsRecord { agents: plan.limits.agents },
+        ends_with_leader: mode == LeaderMode::Run
+            || (mode == LeaderMode::Up && plan.on_leader_death == LeaderDeath::Stop),
+        limits: LimitsRecord {
+            agents: plan.limits.agents,
+            depth: plan.limits.depth,
+            memory_free_mb: plan.limits.memory_free_mb,
+        },
         home: home.backend.home(),
         placement: word(plan.placement).to_owned(),
     };
     let session = uuid::Uuid::new_v4().to_string();
     let team = Team::new(store.name(), &session, timestamp::millis(now), &plan.cwd.to_string_lossy());
+    let had_tasks = store.layout().tasks(store.name()).exists();
     let made = fill(store, plan, &manifest, &team).and_then(|()| Ok(link_program(store, home.program)?));
     if let Err(e) = made {
-        unmake(store);
+        unmake(store, if had_tasks { KeepTasks::Yes } else { KeepTasks::No });
         return Err(e);
     }
     Ok((lock, manifest))
@@ -94,7 +108,10 @@ fn fill(store: &TeamStore, plan: &Plan, manifest: &Manifest, team: &Team) -> Res
     store.write_leader(manifest.mode, &manifest.started)?;
     store.create_team(team)?;
     store.mailbox(&AgentName::lead()).create()?;
-    for task in &plan.tasks {
+    // Tasks that were kept are taken as they are.
+    let kept = store.tasks().list();
+    let is_kept = |key: &str| kept.iter().any(|t| t.is_called(key));
+    for task in plan.tasks.iter().filter(|t| !is_kept(&t.key)) {
         store.tasks().add(&NewTask {
             subject: task.subject.clone(),
             description: task.description.clone(),
@@ -104,7 +121,7 @@ fn fill(store: &TeamStore, plan: &Plan, manifest: &Manifest, team: &Team) -> Res
         })?;
     }
     // Blockers may stand further down in the file.
-    for task in &plan.tasks {
+    for task in plan.tasks.iter().filter(|t| !is_kept(&t.key)) {
         for blocker in &task.blocked_by {
             store.tasks().block(&task.key, blocker)?;
         }
@@ -122,12 +139,9 @@ fn link_program(store: &TeamStore, program: &Path) -> sys::Result<()> {
 }
 
 /// Removes the files of a team that could not be made whole.
-fn unmake(store: &TeamStore) {
-    for dir in [
-        store.layout().team(store.name()),
-        store.layout().tasks(store.name()),
-        store.state().dir().to_owned(),
-    ] {
+fn unmake(store: &TeamStore, keep_tasks: KeepTasks) {
+    let tasks = (keep_tasks == KeepTasks::No).then(|| store.layout().tasks(store.name()));
+    for dir in [store.layout().team(store.name()), store.state().dir().to_owned()].into_iter().chain(tasks) {
         if let Err(e) = std::fs::remove_dir_all(&dir)
             && e.kind() != std::io::ErrorKind::NotFound
         {
@@ -145,7 +159,14 @@ fn make_room(store: &TeamStore) -> Result<(), BirthError> {
         });
         return Err(BirthError::Alive { team, who });
     }
-    let manifest = store.manifest()?;
+    let manifest = match store.manifest() {
+        // An ended team's record that we cannot read is put aside with the rest.
+        Err(store::Error::Damaged { path, why }) if !store.exists() => {
+            tracing::warn!(path = %path.display(), why, "record of an earlier team");
+            None
+        }
+        manifest => manifest?,
+    };
     if manifest.is_none() && store.exists() {
         return Err(BirthError::Foreign { path: store.layout().team(&team).display().to_string(), team });
     }

@@ -6,6 +6,7 @@ use crate::config::plan::{BackendChoice, Placement};
 use crate::launch::{self, Retired};
 use crate::protocol::{AgentName, timestamp};
 use crate::store::{self, KeepTasks, LeaderMode, TeamStore};
+use crate::sys;
 use crate::sys::process::Process;
 use nix::sys::signal::Signal;
 use std::time::{Duration, SystemTime};
@@ -87,6 +88,8 @@ pub fn end_team(
 
 fn end_leader(leader: Process, within: Duration) {
     leader.signal(Signal::SIGTERM);
+    // A stopped one takes TERM only once it goes on.
+    leader.signal(Signal::SIGCONT);
     if !leader.wait_gone(within) {
         leader.signal(Signal::SIGKILL);
         leader.wait_gone(Duration::from_secs(1));
@@ -113,6 +116,15 @@ pub fn close(store: &TeamStore, keep_tasks: KeepTasks, environment: &Environment
     {
         manifest.ended = Some(timestamp::format(SystemTime::now()));
         store.write_manifest(&manifest)?;
+    }
+    // A killed process leaves its socket.
+    for name in store.member_records().into_iter().map(|r| r.name).chain([AgentName::lead()]) {
+        for kind in ["ctl", "spawn", "wake"] {
+            let path = store.layout().socket(store.name(), &name, kind);
+            if path.exists() && !sys::socket::has_listener(&path) {
+                sys::atomic_file::remove_optional(&path)?;
+            }
+        }
     }
     store.note("team_ended", &serde_json::json!({}));
     Ok(())

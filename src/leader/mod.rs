@@ -10,7 +10,7 @@ mod tests;
 
 pub use birth::{BirthError, Home, create};
 pub use end::{Down, close, end_team};
-pub use state::{Action, Event, GRACE, Outcome, State, View};
+pub use state::{Action, Event, Failed, GRACE, Outcome, State, View};
 
 use crate::backend::Backend;
 use crate::config::Config;
@@ -19,6 +19,7 @@ use crate::launch::{self, Spawn};
 use crate::protocol::{AgentName, timestamp};
 use crate::store::{LeaderMode, Manifest, TeamStore};
 use crate::sys::process::Process;
+use crate::sys::signals::HeldBack;
 use crate::sys::socket::Waker;
 use nix::sys::signal::Signal;
 use std::io::{self, Read, Seek, SeekFrom};
@@ -45,22 +46,30 @@ pub struct Led {
 }
 
 /// Leads until the team needs no leader any more: a `run` has ended, an `up` is ready, or a led team is gone. `show` gets
-/// each new line of the event log.
+/// each new line of the event log; `held_back` are the signals that this thread holds back until they can be dealt with.
 ///
 /// # Errors
 /// The wake socket or signals cannot be had.
-pub async fn lead(led: Arc<Led>, mut state: State, show: &mut dyn FnMut(&str)) -> io::Result<Outcome> {
+pub async fn lead(
+    led: Arc<Led>,
+    mut state: State,
+    held_back: HeldBack,
+    show: &mut dyn FnMut(&str),
+) -> io::Result<Outcome> {
     let socket = led.store.layout().socket(led.store.name(), &AgentName::lead(), "wake");
     let waker = Waker::bind(&socket).map_err(io::Error::other)?;
     let wake = tokio::net::UnixDatagram::from_std(waker.socket()?)?;
-    // What this process starts detached is left to it, and reaped when it is retired: not every init reaps.
     crate::sys::process::become_subreaper();
     let mut signals = Signals::new()?;
+    // What came while the team was being made is an event like any other.
+    drop(held_back);
     let mut tail = Tail::of(&led.store);
     let (sender, mut events) = mpsc::unbounded_channel();
     let mut actions = vec![Action::Look];
     let (mut is_looking, mut look_again) = (false, false);
+    let mut orphans = Orphans::default();
     loop {
+        orphans.reap();
         for action in actions {
             match action {
                 Action::Done(outcome) => {
@@ -155,7 +164,7 @@ fn look(led: &Led) -> View {
 
 fn spawn(led: &Led, index: usize) -> Result<(), launch::SpawnError> {
     let Some(plan) = led.plan.members.get(index) else { return Ok(()) };
-    let ends_with = (led.manifest.mode == LeaderMode::Run).then(|| Process::current().into());
+    let ends_with = led.manifest.ends_with_leader.then(|| Process::current().into());
     launch::spawn(&Spawn {
         store: &led.store,
         manifest: &led.manifest,
@@ -166,6 +175,26 @@ fn spawn(led: &Led, index: usize) -> Result<(), launch::SpawnError> {
         ends_with,
     })
     .map(drop)
+}
+
+/// What was left to this process as the nearest subreaper: not every init reaps.
+#[derive(Default)]
+struct Orphans {
+    seen: Vec<Process>,
+    looked: Option<Instant>,
+}
+
+impl Orphans {
+    /// Reaps the zombies that were there a poll ago: a call of a program waits for its own sooner.
+    fn reap(&mut self) {
+        if self.looked.is_some_and(|looked| looked.elapsed() < POLL) {
+            return;
+        }
+        self.looked = Some(Instant::now());
+        let zombies = Process::zombies_of_ours();
+        zombies.iter().filter(|z| self.seen.contains(z)).for_each(Process::reap);
+        self.seen = zombies;
+    }
 }
 
 /// The signals that end a leader.

@@ -76,10 +76,19 @@ pub struct Outcome {
     pub timed_out: Option<Duration>,
     /// Nobody could get anywhere.
     pub stalled: Option<String>,
-    /// Members and tasks that failed, one sentence each.
-    pub failed: Vec<String>,
+    /// Members and tasks that failed.
+    pub failed: Vec<Failed>,
     /// Processes and places that could not be ended.
     pub left: Vec<String>,
+}
+
+/// A member or task that failed.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Failed {
+    /// The member, if it is one.
+    pub member: Option<AgentName>,
+    /// What happened, as a sentence.
+    pub what: String,
 }
 
 impl Outcome {
@@ -212,11 +221,20 @@ impl State {
                 vec![Action::Done(self.outcome.clone())]
             }
             (_, Phase::Working) => {
-                self.end("a signal came", if self.signals > 1 { Duration::ZERO } else { GRACE })
+                self.to_spawn.clear();
+                self.end_by_signal()
             }
             // The second signal skips the grace: `tend` takes a second request so.
             (_, Phase::Ending) => vec![Action::RetireAll(Duration::ZERO)],
         }
+    }
+
+    /// Spawns that run are waited for, so that nothing of them is missed when all is ended.
+    fn end_by_signal(&mut self) -> Vec<Action> {
+        if !self.spawning.is_empty() {
+            return Vec::new();
+        }
+        self.end("a signal came", if self.signals > 1 { Duration::ZERO } else { GRACE })
     }
 
     fn end(&mut self, why: &str, grace: Duration) -> Vec<Action> {
@@ -230,6 +248,10 @@ impl State {
             actions.push(Action::Deliver(std::mem::take(&mut self.last.mail)));
         }
         // Spawns that run are waited for, so that nothing of them is missed when all is ended.
+        if self.signals > 0 {
+            actions.extend(self.end_by_signal());
+            return actions;
+        }
         if let Some(why) = self.outcome.not_started.clone() {
             self.to_spawn.clear();
             if self.spawning.is_empty() {
@@ -318,11 +340,15 @@ impl State {
     /// Writes down who and what failed, before we end anybody ourselves.
     fn judge(&mut self) {
         let members = self.last.members.iter().filter(|m| m.life.has_failed());
-        self.outcome.failed.extend(members.map(|m| format!("{} {}", m.name, fate(m))));
+        let failed =
+            |m: &MemberView| Failed { member: Some(m.name.clone()), what: format!("{} {}", m.name, fate(m)) };
+        self.outcome.failed.extend(members.map(failed));
         let tasks = self.last.tasks.iter().filter_map(|t| Some((t, t.failure()?)));
-        self.outcome
-            .failed
-            .extend(tasks.map(|(t, why)| format!("task {} '{}' failed: {why}", t.id, t.subject)));
+        let failed = |(t, why): (&Task, &str)| Failed {
+            member: None,
+            what: format!("task {} '{}' failed: {why}", t.id, t.subject),
+        };
+        self.outcome.failed.extend(tasks.map(failed));
     }
 }
 

@@ -117,6 +117,10 @@ impl TeamState {
     pub fn member_lock(&self, agent: &AgentName) -> PathBuf {
         self.members().join(format!("{agent}.lock"))
     }
+    /// Held by whoever is just spawning this member.
+    pub fn spawn_lock(&self, agent: &AgentName) -> PathBuf {
+        self.members().join(format!("{agent}.spawn"))
+    }
     /// Launch files.
     pub fn launches(&self) -> PathBuf {
         self.0.join("launch")

@@ -62,15 +62,24 @@ impl<'a> Mailbox<'a> {
         Ok(())
     }
 
-    /// Removes the file, if nothing ever was in it.
+    /// Takes back the inbox of a member that could not be started: the file goes if there is nothing in it but the message
+    /// `own`; else that one is marked read, so that nobody is given it.
     ///
     /// # Errors
-    /// The file system's.
-    pub fn remove_if_empty(&self) -> Result<()> {
-        if atomic_file::read_optional(&self.path)?.is_some_and(|bytes| bytes == inbox::EMPTY) {
-            atomic_file::remove_optional(&self.path)?;
+    /// The lock was not had in time; the file system's.
+    pub fn take_back(&self, own: Option<&str>) -> Result<()> {
+        if !self.path.exists() {
+            return Ok(());
         }
-        Ok(())
+        let lock = self.store.lock(&self.path)?;
+        let all = self.entries()?;
+        let is_own = |e: &Entry| own.is_some() && e.msg_id.as_deref() == own;
+        if all.trouble.is_none() && all.entries.iter().all(is_own) {
+            return Ok(atomic_file::remove_optional(&self.path)?);
+        }
+        drop(lock);
+        let own: Vec<String> = own.into_iter().map(str::to_owned).collect();
+        self.mark_read(&own)
     }
 
     /// Adds a message. It counts as sent only when this returns.

@@ -161,6 +161,11 @@ impl TeamStore {
         Ok(atomic_file::write_unsynced(&self.state().member(&record.name), &bytes, atomic_file::PRIVATE)?)
     }
 
+    /// Whether some process is just spawning this member.
+    pub fn is_being_spawned(&self, agent: &AgentName) -> bool {
+        flock::is_held(&self.state().spawn_lock(agent))
+    }
+
     /// Whether a `tend` of this member lives: it holds the member's lock.
     pub fn is_tended(&self, agent: &AgentName) -> bool {
         flock::is_held(&self.state().member_lock(agent))

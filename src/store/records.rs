@@ -7,6 +7,10 @@ use crate::sys::process::Process;
 use crate::sys::{atomic_file, socket};
 use serde::{Deserialize, Serialize};
 use std::path::PathBuf;
+use std::time::Duration;
+
+/// Longest wait for those who only look who leads.
+const LEAD_WITHIN: Duration = Duration::from_millis(200);
 
 /// How a team is led.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
@@ -25,6 +29,10 @@ pub enum LeaderMode {
 pub struct LimitsRecord {
     /// Most members at once.
     pub agents: usize,
+    /// Deepest chain of members that spawn members.
+    pub depth: u32,
+    /// Least free memory before a spawn, in megabytes.
+    pub memory_free_mb: u64,
 }
 
 /// How a team was started.
@@ -45,6 +53,8 @@ pub struct Manifest {
     pub dir: PathBuf,
     /// Where its members' products go.
     pub out: PathBuf,
+    /// Whether members end when the leader has died and nobody else leads.
+    pub ends_with_leader: bool,
     /// Names of members that are to be spawned; some may not be yet.
     pub planned: Vec<AgentName>,
     /// Caps.
@@ -127,7 +137,11 @@ impl TeamStore {
     /// The file system's; `None` when another leads.
     pub fn lead(&self) -> Result<Option<Flock>> {
         atomic_file::make_private_dir(self.state().dir())?;
-        Ok(Flock::try_acquire(&self.state().leader_lock())?)
+        // Those who only look whether it is held hold it for a moment.
+        match Flock::acquire_within(&self.state().leader_lock(), LEAD_WITHIN) {
+            Err(crate::sys::Error::LockBusy { .. }) => Ok(None),
+            lock => Ok(Some(lock?)),
+        }
     }
 
     /// Writes down who leads. The writer must hold the leader's lock.

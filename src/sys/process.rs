@@ -66,6 +66,13 @@ impl Process {
         }
     }
 
+    /// The zombies that are ours to reap.
+    pub fn zombies_of_ours() -> Vec<Process> {
+        let me = std::process::id().cast_signed();
+        let is_ours = |p: &Process| stat(p.pid).is_some_and(|s| s.parent == me && s.state == 'Z');
+        all().into_iter().filter(is_ours).collect()
+    }
+
     /// Waits until it has ended, at most `limit`. Answers whether it has.
     pub fn wait_gone(&self, limit: Duration) -> bool {
         let start = Instant::now();
@@ -135,6 +142,31 @@ pub fn resident_kb(pid: i32) -> Option<u64> {
     let text = fs::read_to_string(format!("/proc/{pid}/status")).ok()?;
     let line = text.lines().find_map(|l| l.strip_prefix("VmRSS:"))?;
     line.trim().trim_end_matches(" kB").parse().ok()
+}
+
+/// Memory that new processes can have, in megabytes, if the system tells.
+pub fn available_memory_mb() -> Option<u64> {
+    let text = fs::read_to_string("/proc/meminfo").ok()?;
+    let line = text.lines().find_map(|l| l.strip_prefix("MemAvailable:"))?;
+    line.trim().trim_end_matches(" kB").parse::<u64>().ok().map(|kb| kb / 1024)
+}
+
+/// Whether a process is stopped by a signal.
+pub fn is_stopped(pid: i32) -> bool {
+    stat(pid).is_some_and(|s| matches!(s.state, 'T' | 't'))
+}
+
+/// A process and all below it: how many, and their resident memory in kilobytes together.
+pub fn tree(root: i32) -> (usize, u64) {
+    let parents: Vec<(i32, i32)> =
+        all().into_iter().filter_map(|p| Some((p.pid, stat(p.pid)?.parent))).collect();
+    let mut tree = vec![root];
+    let mut next = 0;
+    while let Some(parent) = tree.get(next).copied() {
+        next += 1;
+        tree.extend(parents.iter().filter(|(pid, p)| *p == parent && *pid != root).map(|(pid, _)| *pid));
+    }
+    (tree.len(), tree.iter().filter_map(|pid| resident_kb(*pid)).sum())
 }
 
 /// A descriptor that becomes readable when the process ends; `None` where the system has none.

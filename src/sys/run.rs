@@ -1,10 +1,13 @@
 //! Running other programs: a bounded helper call, and a process that outlives us.
 
 use super::{Error, Result};
+use std::collections::BTreeMap;
+use std::ffi::CString;
 use std::fs::File;
 use std::io::{self, Read};
 use std::os::fd::{AsFd, AsRawFd};
 use std::os::unix::process::CommandExt;
+use std::path::Path;
 use std::process::{Command, ExitStatus, Stdio};
 use std::sync::mpsc;
 use std::time::Duration;
@@ -32,6 +35,7 @@ pub fn answer_within(mut command: Command, limit: Duration) -> Result<Answer> {
     let program = name(&command);
     let fail = |detail: String| Error::Program { program: program.clone(), detail };
     command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped());
+    super::signals::let_all_through_in(&mut command);
     let mut child = command.spawn().map_err(|e| fail(format!("cannot run: {e}")))?;
     let (sender, receiver) = mpsc::channel();
     let (out, err) = (child.stdout.take(), child.stderr.take());
@@ -84,6 +88,35 @@ pub fn start_detached(mut command: Command) -> Result<()> {
     let fail = |e: io::Error| Error::Program { program: program.clone(), detail: format!("cannot run: {e}") };
     let mut middle = command.spawn().map_err(fail)?;
     middle.wait().map_err(fail)?;
+    Ok(())
+}
+
+/// Makes `command` execute exactly this program, these words and this environment. What the standard library would do
+/// instead has a catch: a file that is no program is given to a shell.
+///
+/// # Errors
+/// A word holds a NUL byte.
+pub fn execute_exactly(
+    command: &mut Command,
+    program: &Path,
+    argv: &[String],
+    env: &BTreeMap<String, String>,
+) -> io::Result<()> {
+    let program = CString::new(program.as_os_str().as_encoded_bytes())?;
+    let argv =
+        argv.iter().map(|word| CString::new(word.as_bytes())).collect::<std::result::Result<Vec<_>, _>>()?;
+    let env = env
+        .iter()
+        .map(|(k, v)| CString::new(format!("{k}={v}")))
+        .collect::<std::result::Result<Vec<_>, _>>()?;
+    // SAFETY: everything was allocated before the fork but the list of pointers, and the callers have one thread.
+    #[allow(unsafe_code)]
+    unsafe {
+        command.pre_exec(move || match nix::unistd::execve(&program, &argv, &env) {
+            Ok(never) => match never {},
+            Err(e) => Err(e.into()),
+        });
+    }
     Ok(())
 }
 

@@ -3,7 +3,7 @@
 use crate::store::{Exit, LaunchFile};
 use crate::sys::process::Process;
 use crate::sys::pty::{Pty, Size};
-use crate::sys::{outlet, signals};
+use crate::sys::{outlet, run, signals};
 use nix::sys::wait::{WaitPidFlag, WaitStatus, waitpid};
 use nix::unistd::Pid;
 use std::fs::File;
@@ -25,14 +25,8 @@ impl Child {
     /// Starts it; `term` is the kind of terminal it gets, if any.
     pub(super) fn start(launch: &LaunchFile, size: Size, term: &str) -> io::Result<Child> {
         let mut command = Command::new(&launch.program);
-        command.arg0(launch.argv.first().map_or("", String::as_str)).args(launch.argv.iter().skip(1));
-        command.env_clear().envs(&launch.env).current_dir(&launch.cwd);
-        // A shell trusts PWD only if it names the directory it is in.
-        command.env("PWD", &launch.cwd);
+        command.current_dir(&launch.cwd);
         let term = if launch.tty { term } else { "dumb" };
-        if !launch.env.contains_key("TERM") {
-            command.env("TERM", term);
-        }
         let output = if launch.tty {
             let pty = Pty::open(size)?;
             pty.give_to(&mut command)?;
@@ -45,6 +39,11 @@ impl Child {
         };
         outlet::set_nonblocking(&output)?;
         signals::let_all_through_in(&mut command);
+        let mut env = launch.env.clone();
+        // A shell trusts PWD only if it names the directory it is in.
+        env.insert("PWD".to_owned(), launch.cwd.to_string_lossy().into_owned());
+        env.entry("TERM".to_owned()).or_insert_with(|| term.to_owned());
+        run::execute_exactly(&mut command, &launch.program, &launch.argv, &env)?;
         let child = command.spawn()?;
         // The std handle is dropped: we reap every child by pid, escaped ones too.
         let pid = child.id().cast_signed();

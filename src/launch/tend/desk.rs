@@ -22,6 +22,7 @@ const CLIENTS_MAX: usize = 32;
 pub(super) enum Request {
     Screen,
     Stop { grace: Duration },
+    Respawn { grace: Duration },
     Attach { size: Size },
     Input(Vec<u8>),
     Resize(Size),
@@ -132,9 +133,11 @@ impl Client {
         let request: Value = serde_json::from_slice(&line).unwrap_or_default();
         let number = |key: &str| request[key].as_u64();
         let cells = |key: &str| number(key).and_then(|n| u16::try_from(n).ok()).filter(|n| *n > 0);
+        let grace = || Duration::from_millis(number("grace_ms").unwrap_or(0));
         Some(match request["op"].as_str() {
             Some("screen") => Request::Screen,
-            Some("stop") => Request::Stop { grace: Duration::from_millis(number("grace_ms").unwrap_or(0)) },
+            Some("stop") => Request::Stop { grace: grace() },
+            Some("respawn") => Request::Respawn { grace: grace() },
             Some("attach") => Request::Attach {
                 size: Size {
                     rows: cells("rows").unwrap_or(Size::DEFAULT.rows),

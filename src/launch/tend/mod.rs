@@ -6,10 +6,10 @@
 
 mod child;
 mod desk;
+mod ending;
 mod place;
 mod screen;
 
-use crate::config::plan::{Restart, Word};
 use crate::protocol::timestamp;
 use crate::store::{Exit, LaunchFile, MemberRecord, MemberState, PlaceRecord, Store, TeamStore};
 use crate::sys::flock::Flock;
@@ -31,18 +31,8 @@ use std::time::{Duration, Instant, SystemTime};
 
 /// Grace of an agent whose place or leader is gone: nobody waits for it.
 const GRACE_ALONE: Duration = Duration::from_secs(1);
-/// Grace of what an agent left behind when it ended.
-const GRACE_LEFT_BEHIND: Duration = Duration::from_millis(500);
-/// How long killed processes are waited for before they are reported instead.
-const KILL_TAKES_MAX: Duration = Duration::from_secs(5);
-/// How long the last output of an ended agent is waited for.
-const DRAIN_MAX: Duration = Duration::from_millis(100);
-/// First pause before a restart; it doubles up to the second.
-const BACKOFF_FIRST: Duration = Duration::from_millis(500);
-const BACKOFF_MAX: Duration = Duration::from_secs(30);
-/// Most restarts in a row without a life of [`HEALTHY_LIFE`].
-const RESTARTS_IN_A_ROW_MAX: u32 = 5;
-const HEALTHY_LIFE: Duration = Duration::from_secs(60);
+/// How often what an ended agent left behind is looked at.
+const SWEEP_EVERY: Duration = Duration::from_millis(10);
 /// Longest wait for an earlier `tend` of this name to let go of its lock.
 const LOCK_WITHIN: Duration = Duration::from_secs(2);
 
@@ -75,7 +65,12 @@ struct Tend {
     exit: Exit,
     started: Instant,
     restarts_in_a_row: u32,
+    /// The watched leader's end.
     leader: Option<OwnedFd>,
+    /// When to look who leads now, the watched one having died.
+    look_for_leader_at: Option<Instant>,
+    /// It is being ended to be started again.
+    is_respawning: bool,
     size: Size,
     term: String,
 }
@@ -136,6 +131,8 @@ pub fn tend(launch: LaunchFile, place: PlaceRecord, term: &str) -> io::Result<()
         started: Instant::now(),
         restarts_in_a_row: 0,
         leader,
+        look_for_leader_at: None,
+        is_respawning: false,
         size,
         store,
         launch,
@@ -248,12 +245,13 @@ impl Tend {
 
     /// When time alone changes something.
     fn deadline(&self) -> Option<Instant> {
-        match self.phase {
+        let phase = match self.phase {
             Phase::Running | Phase::Over => None,
             Phase::Stopping { kill_at } => Some(kill_at),
-            Phase::Sweeping { .. } => Some(Instant::now() + Duration::from_millis(10)),
+            Phase::Sweeping { .. } => Some(Instant::now() + SWEEP_EVERY),
             Phase::Pausing { until } => Some(until),
-        }
+        };
+        phase.into_iter().chain(self.look_for_leader_at).min()
     }
 
     /// Takes what the agent printed to log, screen and whoever looks.
@@ -339,6 +337,11 @@ impl Tend {
                         self.end(grace, "it was stopped");
                         client.answer(&json!({"stopping": true}));
                     }
+                    Request::Respawn { .. } if self.ending.is_some() => client.refuse("it is being ended"),
+                    Request::Respawn { grace } => {
+                        self.respawn(grace);
+                        client.answer(&json!({"respawning": true}));
+                    }
                     Request::Attach { .. } if !self.launch.tty => {
                         client.is_attached = false;
                         client.refuse("this agent has no terminal");
@@ -359,136 +362,6 @@ impl Tend {
         }
         self.desk.clients = clients;
         self.desk.sweep();
-    }
-
-    fn leader_died(&mut self) {
-        self.leader = None;
-        if self.store.leader().is_none() {
-            self.end(GRACE_ALONE, "its leader died");
-        }
-    }
-
-    /// Ends the agent: politely, and surely after `grace`. The second time, at once.
-    fn end(&mut self, grace: Duration, why: &'static str) {
-        let grace = if self.ending.is_some() { Duration::ZERO } else { grace };
-        self.ending.get_or_insert(why);
-        match self.phase {
-            Phase::Running => {
-                self.signal(Signal::SIGTERM);
-                // A stopped process takes TERM only once it goes on.
-                self.signal(Signal::SIGCONT);
-                self.phase = Phase::Stopping { kill_at: Instant::now() + grace };
-            }
-            Phase::Stopping { kill_at } => {
-                self.phase = Phase::Stopping { kill_at: kill_at.min(Instant::now() + grace) };
-            }
-            Phase::Pausing { .. } => self.finish(),
-            Phase::Sweeping { .. } | Phase::Over => {}
-        }
-    }
-
-    fn signal(&self, signal: Signal) {
-        if let Some(child) = &self.child {
-            process::signal_group(child.process.pid, signal);
-        }
-    }
-
-    fn reap(&mut self) {
-        let Some(exit) = child::reap(self.child.as_ref().map(|c| c.process)) else { return };
-        self.exit = exit;
-        self.signal(Signal::SIGTERM);
-        self.signal(Signal::SIGCONT);
-        for stray in self.strays() {
-            stray.signal(Signal::SIGTERM);
-        }
-        let now = Instant::now();
-        let kill_at = now + GRACE_LEFT_BEHIND;
-        self.phase = Phase::Sweeping { kill_at, give_up_at: kill_at + KILL_TAKES_MAX };
-    }
-
-    /// Processes of this launch that left the agent's group, but for those below a terminal multiplexer: that is a place
-    /// somebody made to outlive us.
-    fn strays(&self) -> Vec<Process> {
-        let me = Process::current();
-        process::carrying(&format!("THRONG_LAUNCH={}", self.launch.launch), me)
-            .into_iter()
-            .filter(|p| !process::lineage(*p, me).iter().any(|name| is_multiplexer(name)))
-            .collect()
-    }
-
-    /// What has become due.
-    fn pass_time(&mut self) {
-        let now = Instant::now();
-        match self.phase {
-            Phase::Stopping { kill_at } if now >= kill_at => {
-                self.signal(Signal::SIGKILL);
-                self.phase = Phase::Stopping { kill_at: now + KILL_TAKES_MAX };
-            }
-            Phase::Sweeping { kill_at, give_up_at } => {
-                let group = self.child.as_ref().is_some_and(|c| process::group_is_alive(c.process.pid));
-                let strays = self.strays();
-                if !group && strays.is_empty() {
-                    self.settle();
-                } else if now >= give_up_at {
-                    self.record.note =
-                        Some(format!("{} processes of it could not be ended", strays.len().max(1)));
-                    self.settle();
-                } else if now >= kill_at {
-                    self.signal(Signal::SIGKILL);
-                    for stray in &strays {
-                        stray.signal(Signal::SIGKILL);
-                    }
-                }
-            }
-            Phase::Pausing { until } if now >= until => {
-                self.record.restarts += 1;
-                self.start();
-            }
-            _ => {}
-        }
-    }
-
-    /// The agent and all of its tree have ended: start it again, or be over.
-    fn settle(&mut self) {
-        let drain_until = Instant::now() + DRAIN_MAX;
-        while self.relay_output() != Output::Ended && Instant::now() < drain_until {
-            if let Some(child) = &self.child {
-                crate::sys::socket::poll_readable(&[child.output.as_fd()], Duration::from_millis(10));
-            }
-        }
-        self.child = None;
-        let healthy = self.started.elapsed() >= HEALTHY_LIFE;
-        self.restarts_in_a_row = if healthy { 0 } else { self.restarts_in_a_row + 1 };
-        let wanted = match Restart::parse(&self.launch.restart).unwrap_or_default() {
-            Restart::Never => false,
-            Restart::OnFailure => !self.exit.is_success(),
-            Restart::Always => true,
-        };
-        if !wanted || self.ending.is_some() {
-            return self.finish();
-        }
-        if self.restarts_in_a_row > RESTARTS_IN_A_ROW_MAX {
-            self.record.note = Some(format!("given up after {RESTARTS_IN_A_ROW_MAX} restarts in a row"));
-            return self.finish();
-        }
-        let pause = BACKOFF_FIRST.saturating_mul(1 << (self.restarts_in_a_row.max(1) - 1)).min(BACKOFF_MAX);
-        self.phase = Phase::Pausing { until: Instant::now() + pause };
-        self.write(MemberState::Restarting { exit: self.exit });
-        let about = json!({"agent": self.launch.agent, "exit": self.exit, "pause_ms": pause.as_millis()});
-        self.store.note("member_restarting", &about);
-    }
-
-    fn finish(&mut self) {
-        if self.record.note.is_none() {
-            self.record.note = self.ending.map(str::to_owned);
-        }
-        let path = self.store.state().screen(&self.launch.agent);
-        // The last screen is a comfort; the log has it too.
-        let _ = crate::sys::atomic_file::write_unsynced(&path, self.screen.text().as_bytes(), 0o600);
-        self.phase = Phase::Over;
-        self.write(MemberState::Exited { exit: self.exit });
-        let about = json!({"agent": self.launch.agent, "exit": self.exit, "note": self.record.note});
-        self.store.note("member_ended", &about);
     }
 }
 

@@ -1,0 +1,61 @@
+//! The last steps of a spawn and of a respawn alike: the place is opened, and `tend` proves that the agent runs.
+
+use super::spawn::{Failure, failed};
+use crate::backend::{Backend, Launch};
+use crate::protocol::AgentName;
+use crate::store::{self, MemberState, PlaceRecord, TeamStore};
+use crate::sys::socket::Waker;
+use std::time::{Duration, Instant};
+
+/// Longest wait for a member to be ready.
+const READY_WITHIN: Duration = Duration::from_secs(20);
+
+/// A member whose launch file is written and whose name is reserved.
+pub(super) struct Start<'a> {
+    pub(super) store: &'a TeamStore,
+    pub(super) backend: &'a dyn Backend,
+    pub(super) launch: &'a Launch<'a>,
+}
+
+/// Opens its place, which `opened` is told of, and waits until it is ready.
+pub(super) fn start(start: &Start<'_>, mut opened: impl FnMut(&PlaceRecord)) -> Result<PlaceRecord, Failure> {
+    let (store, agent) = (start.store, start.launch.agent);
+    let waker =
+        Waker::bind(&store.layout().socket(store.name(), agent, "spawn")).map_err(failed("listen for it"))?;
+    let place = start.backend.open(start.launch).map_err(failed("open its place"))?;
+    opened(&place);
+    if let PlaceRecord::Tmux { pane, .. } = &place {
+        set_pane(store, agent, pane).map_err(failed("write its pane down"))?;
+    }
+    wait_ready(start, &waker)?;
+    start.backend.dress(&place, start.launch).map_err(failed("mark its place"))?;
+    Ok(place)
+}
+
+fn set_pane(store: &TeamStore, agent: &AgentName, pane: &str) -> store::Result<()> {
+    store.change_team(|team| {
+        if let Some(row) = team.members.iter_mut().find(|m| m.name == agent.as_str()) {
+            row.tmux_pane_id = Some(pane.to_owned());
+        }
+        Ok(())
+    })
+}
+
+/// Waits until `tend` has written that this launch runs.
+fn wait_ready(start: &Start<'_>, waker: &Waker) -> Result<(), Failure> {
+    let begun = Instant::now();
+    while begun.elapsed() < READY_WITHIN {
+        let record = start.store.member_record(start.launch.agent).map_err(failed("start it"))?;
+        if let Some(record) = record.filter(|r| r.launch == start.launch.token) {
+            match record.state {
+                MemberState::Ready { .. } | MemberState::Exited { .. } | MemberState::Restarting { .. } => {
+                    return Ok(());
+                }
+                MemberState::Failed => return Err(("start it", record.note.unwrap_or_default(), false)),
+                MemberState::Starting => {}
+            }
+        }
+        waker.wait(Duration::from_millis(50));
+    }
+    Err(("wait until it is ready", format!("nothing came within {} s", READY_WITHIN.as_secs()), false))
+}
