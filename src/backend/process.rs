@@ -20,7 +20,7 @@ impl Backend for Plain {
         // What it needs stands in the launch file; it holds no directory and none of our environment.
         command.env_clear().current_dir("/");
         command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null());
-        run::start_detached(command)?;
+        run::start_detached(command, None)?;
         Ok(PlaceRecord::Process)
     }
 

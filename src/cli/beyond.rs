@@ -21,7 +21,7 @@ pub fn go_on_detached(context: &mut Context, store: &TeamStore, names: Option<&[
     let mut command = Command::new(&environment.program);
     command.args(environment.args.iter().skip(1)).env_remove("THRONG_LAUNCH");
     command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null());
-    start_detached(command)?;
+    start_detached(command, None)?;
     match context.out.json {
         true => context.out.json(&serde_json::json!({"goes_on_detached": true}))?,
         false => {

@@ -39,6 +39,8 @@ pub fn doctor(_verb: &Doctor, context: &mut Context) -> Result {
         ),
     ];
     checks.extend(backends(context)?);
+    let claude = try_program("claude", context.config.environment.search_path());
+    checks.push(Check { what: "claude", result: claude, is_optional: true });
     let bad = checks.iter().filter(|c| c.result.is_err() && !c.is_optional).count();
     if context.out.json {
         let list: Vec<_> = checks
@@ -90,6 +92,17 @@ fn try_socket(dir: &std::path::Path) -> std::result::Result<String, String> {
     match waker.wait(Duration::from_secs(1)) {
         true => Ok(format!("woke itself in {}", dir.display())),
         false => Err(format!("no poke arrived in {}", dir.display())),
+    }
+}
+
+/// Starts a program of the user's, which may not be there.
+fn try_program(name: &str, path: &str) -> std::result::Result<String, String> {
+    let mut command = Command::new(name);
+    command.arg("--version").env("PATH", path);
+    let answer = run::answer_within(command, Duration::from_secs(10)).map_err(text)?;
+    match answer.status.success() {
+        true => Ok(answer.stdout.trim().to_owned()),
+        false => Err(format!("--version failed: {}", answer.stderr)),
     }
 }
 

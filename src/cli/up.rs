@@ -81,7 +81,7 @@ pub fn hand_over(store: &TeamStore, lock: &Flock, context: &Context) -> Result {
     let mut command = Command::new(&context.config.environment.program);
     command.args(["lead", "--team", store.name().as_str(), "--lock", &number.to_string()]);
     command.current_dir("/").stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null());
-    start_detached(command)?;
+    start_detached(command, Some(number))?;
     let is_signed =
         || store.leader().flatten().is_some_and(|leader| leader.process != Process::current().into());
     let begun = Instant::now();

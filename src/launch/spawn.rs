@@ -7,7 +7,7 @@ use crate::config::Config;
 use crate::config::plan::{MemberPlan, Restart, Word};
 use crate::driver::{self, Prepared};
 use crate::protocol::{AgentName, Entry, Member, names, timestamp};
-use crate::store::{self, LaunchFile, Manifest, PlaceRecord, ProcessRecord, TeamStore};
+use crate::store::{self, LaunchFile, Manifest, MemberState, PlaceRecord, ProcessRecord, TeamStore};
 use crate::sys::flock::Flock;
 use crate::sys::process::{self, Process};
 use std::collections::BTreeMap;
@@ -134,7 +134,13 @@ pub(super) fn reserve(store: &TeamStore, agent: &AgentName) -> Result<Flock, Fai
         lock => lock.map_err(failed("take its name"))?,
     };
     let record = store.member_record(agent).map_err(failed("take its name"))?;
-    let lives = record.is_some_and(|r| Process::from(r.tend).is_alive());
+    let lives = record.is_some_and(|r| {
+        let orphan = match r.state {
+            MemberState::Ready { process } => Process::from(process).is_alive(),
+            _ => false,
+        };
+        orphan || Process::from(r.tend).is_alive()
+    });
     if lives || store.is_tended(agent) {
         return Err(taken("runs already"));
     }

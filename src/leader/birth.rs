@@ -9,10 +9,13 @@ use crate::store::{self, KeepTasks, LeaderMode, LimitsRecord, Manifest, NewTask,
 use crate::sys::flock::Flock;
 use crate::sys::{self, atomic_file};
 use std::path::{Path, PathBuf};
-use std::time::{Duration, SystemTime};
+use std::time::{Duration, Instant, SystemTime};
 
 /// Longest wait for another process that is just making a team of the name.
 const BIRTH_TAKES_MAX: Duration = Duration::from_secs(5);
+
+/// Longest wait for members of a dead leader that end by themselves.
+const ENDING_TAKES_MAX: Duration = Duration::from_secs(5);
 
 /// Why a team cannot be made.
 #[derive(Debug, thiserror::Error)]
@@ -176,17 +179,21 @@ fn make_room(store: &TeamStore) -> Result<(), BirthError> {
     {
         return Err(BirthError::Foreign { path: manifest.config_dir.display().to_string(), team });
     }
-    let living: Vec<String> = launch::observe(store)
-        .unwrap_or_default()
-        .iter()
-        .filter(|m| m.life.may_have_process())
-        .map(|m| m.name.to_string())
-        .collect();
-    if !living.is_empty() {
-        return Err(BirthError::Alive {
-            team,
-            who: format!("{} still running, without a leader", living.join(", ")),
-        });
+    // Members that end with their leader may be just about it.
+    let ends_by_itself = manifest.is_some_and(|m| m.ends_with_leader);
+    let begun = Instant::now();
+    loop {
+        let members = launch::observe(store).unwrap_or_default();
+        let living: Vec<&str> =
+            members.iter().filter(|m| m.life.may_have_process()).map(|m| m.name.as_str()).collect();
+        if living.is_empty() {
+            break;
+        }
+        if !ends_by_itself || begun.elapsed() > ENDING_TAKES_MAX {
+            let who = format!("{} still running, without a leader", living.join(", "));
+            return Err(BirthError::Alive { team, who });
+        }
+        std::thread::sleep(Duration::from_millis(10));
     }
     if store.exists() {
         tracing::info!(%team, "the files of an earlier team of this name are put aside");

@@ -144,6 +144,11 @@ pub fn resident_kb(pid: i32) -> Option<u64> {
     line.trim().trim_end_matches(" kB").parse().ok()
 }
 
+/// Makes the system sooner end this process than others when memory is short. Best effort.
+pub fn give_up_first(pid: i32) {
+    let _ = fs::write(format!("/proc/{pid}/oom_score_adj"), "200");
+}
+
 /// Memory that new processes can have, in megabytes, if the system tells.
 pub fn available_memory_mb() -> Option<u64> {
     let text = fs::read_to_string("/proc/meminfo").ok()?;

@@ -36,6 +36,7 @@ pub fn answer_within(mut command: Command, limit: Duration) -> Result<Answer> {
     let fail = |detail: String| Error::Program { program: program.clone(), detail };
     command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped());
     super::signals::let_all_through_in(&mut command);
+    close_others(&mut command, None);
     let mut child = command.spawn().map_err(|e| fail(format!("cannot run: {e}")))?;
     let (sender, receiver) = mpsc::channel();
     let (out, err) = (child.stdout.take(), child.stderr.take());
@@ -63,11 +64,13 @@ fn read_all(from: Option<impl Read>) -> String {
     String::from_utf8_lossy(&bytes).into_owned()
 }
 
-/// Starts a program in a session of its own that nobody of ours has to reap, and returns when it has been executed.
+/// Starts a program in a session of its own that nobody of ours has to reap, and returns when it has been executed. It
+/// inherits descriptor `keep` beside 0, 1 and 2.
 ///
 /// # Errors
 /// [`Error::Program`] when it cannot be executed.
-pub fn start_detached(mut command: Command) -> Result<()> {
+pub fn start_detached(mut command: Command, keep: Option<i32>) -> Result<()> {
+    close_others(&mut command, keep.and_then(|fd| u32::try_from(fd).ok()));
     super::signals::let_all_through_in(&mut command);
     // SAFETY: between fork and exec only `fork`, `setsid` and `_exit` are called, all async-signal-safe.
     #[allow(unsafe_code)]
@@ -91,6 +94,37 @@ pub fn start_detached(mut command: Command) -> Result<()> {
     Ok(())
 }
 
+/// Makes `command` inherit no descriptor but 0, 1, 2 and `keep`: what we were started with is none of its business, and
+/// a server that outlives us would hold it for ever.
+#[allow(unsafe_code)]
+fn close_others(command: &mut Command, keep: Option<u32>) {
+    let close = |first: u32, last: u32| {
+        // SAFETY: marking descriptors to be closed by exec touches no memory. The marked ones stay open until then,
+        // among them the pipe on which std reports a failed exec.
+        #[cfg(target_os = "linux")]
+        unsafe {
+            nix::libc::close_range(first, last, nix::libc::CLOSE_RANGE_CLOEXEC.cast_signed());
+        }
+        #[cfg(not(target_os = "linux"))]
+        let _ = (first, last);
+    };
+    // SAFETY: close_range is a bare system call.
+    unsafe {
+        command.pre_exec(move || {
+            match keep {
+                Some(keep) => {
+                    if keep > 3 {
+                        close(3, keep - 1);
+                    }
+                    close(keep.saturating_add(1), u32::MAX);
+                }
+                None => close(3, u32::MAX),
+            }
+            Ok(())
+        });
+    }
+}
+
 /// Makes `command` execute exactly this program, these words and this environment. What the standard library would do
 /// instead has a catch: a file that is no program is given to a shell.
 ///
@@ -102,6 +136,7 @@ pub fn execute_exactly(
     argv: &[String],
     env: &BTreeMap<String, String>,
 ) -> io::Result<()> {
+    close_others(command, None);
     let program = CString::new(program.as_os_str().as_encoded_bytes())?;
     let argv =
         argv.iter().map(|word| CString::new(word.as_bytes())).collect::<std::result::Result<Vec<_>, _>>()?;
@@ -163,7 +198,7 @@ mod tests {
 
     #[test]
     fn a_detached_program_reports_a_failed_exec() {
-        assert!(start_detached(Command::new("/no/such")).is_err());
-        assert!(start_detached(Command::new("true")).is_ok());
+        assert!(start_detached(Command::new("/no/such"), None).is_err());
+        assert!(start_detached(Command::new("true"), None).is_ok());
     }
 }

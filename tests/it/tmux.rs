@@ -447,13 +447,25 @@ fn probe_k04_case_c036_the_callers_environment_arrives_and_no_secret_stands_in_a
     let tmux = Tmux::plain(&world);
     tmux.ask(&["set-environment", "-g", "FOO", "the servers"]);
     let script = "printf %s \"$FOO $SECRET\" > env.tmp && mv env.tmp env; exec sleep 600";
-    let call = tmux.throng(&["spawn", "a", "--team", "t", "--", "sh", "-c", script]);
-    call.env("FOO", "the callers").env("SECRET", "hunter2").run().ok();
+    let words = [
+        "spawn", "a", "--team", "t", "--env", "FOO", "--env", "SECRET", "--env", "OWN=1", "--", "sh", "-c",
+        script,
+    ];
+    let call = tmux.throng(&words);
+    call.env("NOT_NAMED", "x").env("FOO", "the callers").env("SECRET", "hunter2").run().ok();
     let env = until_some("it wrote", || fs::read_to_string(world.path("env")).ok());
     assert_eq!(env, "the callers hunter2");
     for process in Process::all() {
         assert!(!process.command_line().iter().any(|w| w.contains("hunter2")), "{process:?}");
     }
+    let shown = world.throng(["env", "a", "--team", "t"]).run().ok().stdout.clone();
+    assert!(
+        shown.contains("FOO=the callers\n")
+            && shown.contains("OWN=1\n")
+            && shown.contains("SECRET=(secret)\n"),
+        "{shown}"
+    );
+    assert!(!shown.contains("NOT_NAMED"), "{shown}");
     let shown = tmux.panes("#{pane_start_command}").join("\n") + &tmux.ask(&["show-environment", "-g"]);
     assert!(!shown.contains("hunter2"));
     world.throng(["down", "t"]).run().ok();

@@ -223,9 +223,17 @@ impl TmuxPanes {
 
 /// Whether a refusal is of a thing that has gone or changed since we looked.
 fn is_passing(answer: &str) -> bool {
-    ["can't find", "no such", "no space", "duplicate session", "no server running", "error connecting"]
-        .iter()
-        .any(|word| answer.contains(word))
+    [
+        "can't find",
+        "no such",
+        "no space",
+        "server exited",
+        "duplicate session",
+        "no server running",
+        "error connecting",
+    ]
+    .iter()
+    .any(|word| answer.contains(word))
 }
 
 /// Adds `-- PROGRAM tend --mark MARK FILE`.

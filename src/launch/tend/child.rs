@@ -1,7 +1,7 @@
 //! The agent's process: started with exact argv, environment and directory, in a session or group of its own.
 
 use crate::store::{Exit, LaunchFile};
-use crate::sys::process::Process;
+use crate::sys::process::{self, Process};
 use crate::sys::pty::{Pty, Size};
 use crate::sys::{outlet, run, signals};
 use nix::sys::wait::{WaitPidFlag, WaitStatus, waitpid};
@@ -48,6 +48,8 @@ impl Child {
         // The std handle is dropped: we reap every child by pid, escaped ones too.
         let pid = child.id().cast_signed();
         let process = Process::of(pid).unwrap_or(Process { pid, start: 0 });
+        // Its children inherit this; leader and tend stay.
+        process::give_up_first(pid);
         Ok(Child { process, output, has_closed_output: false })
     }
 }
