@@ -41,6 +41,8 @@ pub fn stop(verb: &Stop, context: &mut Context) -> Result {
     for name in names {
         retired.extend(launch::retire(&store, &name, grace, &context.config.environment)?);
     }
+    let gone: Vec<_> = retired.iter().filter(|r| r.left.is_empty()).map(|r| r.name.clone()).collect();
+    launch::forget(&store, &gone)?;
     report(context, &retired)
 }
 

@@ -33,7 +33,7 @@ pub struct Retired {
     pub left: Vec<String>,
 }
 
-/// Ends a member; bounded by `grace` and a few seconds.
+/// Ends a member; bounded by `grace` and a few seconds. Its row stays until it is forgotten ([`forget`]).
 ///
 /// # Errors
 /// The files cannot be read. What could not be ended is in the answer.
@@ -84,7 +84,7 @@ pub fn retire(
         }
     }
     store.tasks().free_tasks_of(agent)?;
-    forget(store, agent)?;
+    sys::atomic_file::remove_optional(&store.state().launch(agent))?;
     store.note(
         "member_retired",
         &serde_json::json!({"agent": agent, "how": retired.how, "left": retired.left}),
@@ -92,14 +92,14 @@ pub fn retire(
     Ok(Some(retired))
 }
 
-/// Removes a member's row and launch file. Its inbox, its file, its lock's file and its log stay.
+/// Removes the rows of members that were retired. Their inboxes, files and logs stay.
 ///
 /// # Errors
 /// The lock was not had in time.
-pub fn forget(store: &TeamStore, agent: &AgentName) -> store::Result<()> {
-    sys::atomic_file::remove_optional(&store.state().launch(agent))?;
+pub fn forget(store: &TeamStore, agents: &[AgentName]) -> store::Result<()> {
+    let is_gone = |name: &str| agents.iter().any(|agent| agent.as_str() == name);
     let gone = store.change_team(|team| {
-        team.members.retain(|m| m.name != agent.as_str());
+        team.members.retain(|m| !is_gone(&m.name));
         Ok(())
     });
     match gone {

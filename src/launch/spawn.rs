@@ -1,7 +1,7 @@
 //! Spawning a member: proven, or undone step by step (B8).
 
 use super::start::{Start, start};
-use super::{Life, control, observe};
+use super::{Life, MemberView, control, observe};
 use crate::backend::{self, Backend};
 use crate::config::Config;
 use crate::config::plan::{MemberPlan, Restart, Word};
@@ -100,7 +100,8 @@ pub(super) fn error(
 
 fn steps(spawn: &Spawn<'_>, launch: &str, done: &mut Vec<Done>) -> Result<PlaceRecord, Failure> {
     let (store, agent) = (spawn.store, &spawn.plan.name);
-    check_caps(spawn)?;
+    let members = observe(store).map_err(failed("look at the team"))?;
+    check_caps(spawn, &members)?;
     let prepared = driver::prepare(spawn.plan, spawn.cwd, &spawn.config.environment, &given(spawn, launch))
         .map_err(failed("find its program"))?;
     let _spawning = reserve(store, agent)?;
@@ -108,7 +109,10 @@ fn steps(spawn: &Spawn<'_>, launch: &str, done: &mut Vec<Done>) -> Result<PlaceR
     let file = launch_file(spawn, launch, prepared);
     done.push(Done::LaunchFile);
     let path = store.write_launch(&file).map_err(failed("write its launch file"))?;
-    let color = add_row(spawn, &cwd)?;
+    // The name is reserved, so a row of it that is not of our making is another program's.
+    let mine =
+        members.iter().any(|m| m.name == *agent && m.row.as_ref().is_some_and(|r| r.joined_at.is_some()));
+    let color = add_row(spawn, &cwd, if mine { Namesake::Ours } else { Namesake::Foreign })?;
     done.push(Done::Row);
     let id = uuid::Uuid::new_v4().to_string();
     done.push(Done::Inbox(spawn.plan.prompt.as_ref().map(|_| id.clone())));
@@ -172,10 +176,9 @@ fn launch_file(spawn: &Spawn<'_>, launch: &str, prepared: Prepared) -> LaunchFil
 }
 
 /// Caps are checked here, since no leader may be running (I7).
-fn check_caps(spawn: &Spawn<'_>) -> Result<(), Failure> {
+fn check_caps(spawn: &Spawn<'_>, members: &[MemberView]) -> Result<(), Failure> {
     let limits = &spawn.manifest.limits;
     let refuse = |why: String| Err(("keep the limits", why, false));
-    let members = observe(spawn.store).map_err(failed("look at the team"))?;
     let counts = |life: &Life| life.may_have_process() || *life == Life::Unknown;
     let count = members.iter().filter(|m| m.name != spawn.plan.name && counts(&m.life)).count();
     if count >= limits.agents {
@@ -217,17 +220,21 @@ fn given(spawn: &Spawn<'_>, launch: &str) -> BTreeMap<String, String> {
     ])
 }
 
+/// Whose a row with the member's name would be.
+#[derive(Clone, Copy, PartialEq)]
+enum Namesake {
+    /// That of a dead member of ours: it is replaced.
+    Ours,
+    /// Another program's: it is left alone.
+    Foreign,
+}
+
 /// Adds the member's row. Answers its colour.
-fn add_row(spawn: &Spawn<'_>, cwd: &str) -> Result<&'static str, Failure> {
+fn add_row(spawn: &Spawn<'_>, cwd: &str, namesake: Namesake) -> Result<&'static str, Failure> {
     let (store, agent) = (spawn.store, &spawn.plan.name);
-    // The name is reserved, so a row of it that we know nothing else of is another program's.
-    let was_ours = observe(store)
-        .map_err(failed("look at the team"))?
-        .into_iter()
-        .any(|m| m.name == *agent && m.row.is_some_and(|row| row.joined_at.is_some()));
     let added = store.change_team(|team| {
         if let Some(row) = team.member(agent.as_str())
-            && !(was_ours && row.name == agent.as_str())
+            && !(namesake == Namesake::Ours && row.name == agent.as_str())
         {
             return Err(store::Error::NameTaken { team: store.name().clone(), name: row.name.clone() });
         }

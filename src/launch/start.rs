@@ -24,10 +24,10 @@ pub(super) fn start(start: &Start<'_>, mut opened: impl FnMut(&PlaceRecord)) -> 
         Waker::bind(&store.layout().socket(store.name(), agent, "spawn")).map_err(failed("listen for it"))?;
     let place = start.backend.open(start.launch).map_err(failed("open its place"))?;
     opened(&place);
+    wait_ready(start, &waker)?;
     if let PlaceRecord::Tmux { pane, .. } = &place {
         set_pane(store, agent, pane).map_err(failed("write its pane down"))?;
     }
-    wait_ready(start, &waker)?;
     start.backend.dress(&place, start.launch).map_err(failed("mark its place"))?;
     Ok(place)
 }

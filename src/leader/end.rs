@@ -36,7 +36,14 @@ pub(super) fn retire_all(store: &TeamStore, grace: Duration, environment: &Envir
             Ok(Err(e)) => Some(not_ended(name, &e)),
             Err(_) => None,
         };
-        ends.into_iter().filter_map(outcome).collect()
+        let retired: Vec<Retired> = ends.into_iter().filter_map(outcome).collect();
+        // Their rows go in one write.
+        let gone: Vec<AgentName> =
+            retired.iter().filter(|r| r.left.is_empty()).map(|r| r.name.clone()).collect();
+        if let Err(e) = launch::forget(store, &gone) {
+            tracing::error!(error = %e, "rows not removed");
+        }
+        retired
     })
 }
 

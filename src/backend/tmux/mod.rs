@@ -15,8 +15,8 @@ use server::Server;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 use tmux_interface::{
-    DisplayMessage, HasSession, IfShell, ListPanes, NewSession, NewWindow, SelectLayout, SelectPane,
-    SetOption, SplitWindow, TmuxCommand,
+    DisplayMessage, IfShell, ListPanes, NewSession, NewWindow, SelectLayout, SelectPane, SetOption,
+    SplitWindow, TmuxCommand,
 };
 
 /// Size of a session that nobody has attached to.
@@ -110,32 +110,24 @@ impl TmuxPanes {
         format!("throng-{}", self.team)
     }
 
-    /// The session that panes go into: the leader's, unless it is to be one of our own. `None`: it is still to be made.
-    fn session(&self) -> Result<Option<String>> {
-        if let Some(anchor) = self.anchor.as_ref().filter(|_| self.placement != Placement::Session) {
-            let ask =
-                DisplayMessage::new().print().target_pane(anchor.as_str()).message("#{session_id}").build();
-            if let Ok(answer) = self.server.call([ask]) {
-                return Ok(Some(answer.trim().to_owned()));
+    /// The session that panes go into, with its panes: the leader's, unless it is to be one of our own, or the leader's pane
+    /// is gone. `None`: it is still to be made.
+    fn look(&self) -> Result<Option<(String, Vec<Pane>)>> {
+        let anchor = self.anchor.clone().filter(|_| self.placement != Placement::Session);
+        for target in anchor.into_iter().chain([format!("={}:", self.session_name())]) {
+            let format = format!(
+                "#{{session_id}} #{{pane_id}} #{{window_id}} #{{window_width}} #{{window_height}} #{{pane_width}} \
+                 #{{pane_height}} #{{?#{{m:*{}*,#{{pane_start_command}}}},1,0}}",
+                self.mark
+            );
+            let list = ListPanes::new().session().target(target.as_str()).format(format.as_str()).build();
+            let answer = self.server.try_call([list])?.stdout;
+            let panes: Vec<(String, Pane)> = answer.lines().filter_map(parse_pane).collect();
+            if let Some((session, _)) = panes.first() {
+                return Ok(Some((session.clone(), panes.into_iter().map(|(_, pane)| pane).collect())));
             }
-            // The leader's pane is gone: go on in a session of our own.
         }
-        let name = format!("={}", self.session_name());
-        let has = self.server.try_call([HasSession::new().target_session(name.as_str()).build()])?;
-        Ok(has.status.success().then_some(name))
-    }
-
-    /// The panes of a session.
-    fn panes(&self, session: &str) -> Result<Vec<Pane>> {
-        let format = format!(
-            "#{{pane_id}} #{{window_id}} #{{window_width}} #{{window_height}} #{{pane_width}} #{{pane_height}} \
-             #{{?#{{m:*{}*,#{{pane_start_command}}}},1,0}}",
-            self.mark
-        );
-        let target = format!("{session}:");
-        let list = ListPanes::new().session().target(target.as_str()).format(format.as_str()).build();
-        let answer = self.server.call([list])?;
-        Ok(answer.lines().filter_map(parse_pane).collect())
+        Ok(None)
     }
 
     /// Takes a spot. Panes come and go between our look and our split, so what was refused is looked at again.
@@ -143,15 +135,15 @@ impl TmuxPanes {
         let mut tries = 0;
         loop {
             tries += 1;
-            let taken = match self.session()? {
+            let taken = match self.look()? {
                 None => self.new_session(launch),
-                Some(session) => self.panes(&session).and_then(|panes| {
+                Some((session, panes)) => {
                     let spot = match tries {
                         1..TRIES_MAX => choose(&panes, self.anchor.as_deref(), self.placement),
                         _ => Spot::Window,
                     };
                     self.take_spot(&spot, &session, launch)
-                }),
+                }
             };
             match taken {
                 Err(Error::Refused { answer, .. }) if tries < TRIES_MAX && is_passing(&answer) => {
@@ -259,16 +251,20 @@ fn pane_id(answer: &str) -> Result<String> {
     is_id.then(|| id.to_owned()).ok_or_else(refused)
 }
 
-fn parse_pane(line: &str) -> Option<Pane> {
+/// The session and the pane of one line.
+fn parse_pane(line: &str) -> Option<(String, Pane)> {
     let words: Vec<&str> = line.split(' ').collect();
-    let [id, window, window_cols, window_rows, cols, rows, ours] = words.as_slice() else { return None };
-    Some(Pane {
+    let [session, id, window, window_cols, window_rows, cols, rows, ours] = words.as_slice() else {
+        return None;
+    };
+    let pane = Pane {
         id: (*id).to_owned(),
         window: (*window).to_owned(),
         window_size: (window_cols.parse().ok()?, window_rows.parse().ok()?),
         size: (cols.parse().ok()?, rows.parse().ok()?),
         is_ours: *ours == "1",
-    })
+    };
+    Some(((*session).to_owned(), pane))
 }
 
 /// tmux's name for a colour of the protocol.
@@ -300,27 +296,28 @@ impl Backend for TmuxPanes {
             SetOption::new().pane().target_pane(pane).option(option).value(value).build()
         };
         let title = SelectPane::new().target_pane(pane).title(launch.agent.as_str()).build();
-        match self.server.call([set("@throng_token", launch.token.to_owned()), title]) {
-            // Its agent has ended already, and the pane with it.
-            Err(Error::Refused { answer, .. }) if is_passing(&answer) => return Ok(()),
-            token => token?,
-        };
         let c = colour(launch.color);
+        let look = format!("#[fg={c},bold] #{{pane_title}} #[default]");
         // The colour goes into the title's format: the border's style is an option of the whole window, hence the user's.
-        let mut looks = vec![set("pane-border-format", format!("#[fg={c},bold] #{{pane_title}} #[default]"))];
+        // What this version of tmux lacks (`-q`) is no reason to fail.
+        let look = SetOption::new()
+            .pane()
+            .quiet()
+            .target_pane(pane)
+            .option("pane-border-format")
+            .value(look)
+            .build();
+        let mut commands = vec![set("@throng_token", launch.token.to_owned()), title, look];
         if self.has_own_windows() {
-            let top = SetOption::new().window().target_pane(pane).option("pane-border-status").value("top");
-            looks.push(top.build());
+            let top =
+                SetOption::new().window().quiet().target_pane(pane).option("pane-border-status").value("top");
+            commands.push(top.build());
         }
-        // What this version of tmux lacks is no reason to fail.
-        let dressed = self.server.try_call(looks);
-        if let Ok(answer) =
-            dressed.map(|a| a.stderr).map_err(|e| tracing::warn!(error = %e, "pane not dressed"))
-            && !answer.is_empty()
-        {
-            tracing::info!(answer, "pane not fully dressed");
+        match self.server.call(commands) {
+            // Its agent has ended already, and the pane with it.
+            Err(Error::Refused { answer, .. }) if is_passing(&answer) => Ok(()),
+            dressed => dressed.map(drop),
         }
-        Ok(())
     }
 
     fn close(&self, place: &PlaceRecord, token: &str) -> Result<()> {
