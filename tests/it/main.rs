@@ -2,7 +2,6 @@
 //! [`support::World`]; a test's name carries the id of the public case or probe that it answers.
 
 #![allow(missing_docs, clippy::unwrap_used, clippy::expect_used, clippy::panic, clippy::print_stderr)]
-#![allow(dead_code, unused_imports)]
 #![allow(
     clippy::fn_params_excessive_bools,
     clippy::too_many_lines,
@@ -12,7 +11,21 @@
 
 mod support;
 
+mod attach;
+mod disk;
+mod ending;
+mod example;
+mod help;
 mod inbox;
+mod launch;
+mod lock;
+mod names;
+mod output;
+mod owner;
+mod retire;
 mod run;
+mod states;
+mod tasks;
 mod tidy;
 mod tmux;
+mod up;

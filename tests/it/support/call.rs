@@ -87,11 +87,17 @@ impl Call {
         self.start().wait()
     }
 
+    /// The call without its input and output.
+    pub fn command(&self) -> Command {
+        let mut command = Command::new(&self.words[0]);
+        command.args(&self.words[1..]).env_clear().envs(self.env.clone()).current_dir(&self.cwd);
+        command
+    }
+
     /// Starts it.
     pub fn start(self) -> Running {
         let what = shown(&self.words);
-        let mut command = Command::new(&self.words[0]);
-        command.args(&self.words[1..]).env_clear().envs(self.env).current_dir(&self.cwd);
+        let mut command = self.command();
         command.stdin(if self.stdin.is_some() { Stdio::piped() } else { Stdio::null() });
         command.stdout(self.stdout.unwrap_or_else(Stdio::piped));
         command.stderr(self.stderr.unwrap_or_else(Stdio::piped));

@@ -4,11 +4,13 @@ pub mod call;
 pub mod normalise;
 pub mod process;
 pub mod team;
+pub mod terminal;
 pub mod wait;
 pub mod world;
 
 pub use call::{Call, Outcome, Running};
 pub use team::Team;
+pub use terminal::Terminal;
 pub use wait::{until, until_some};
 pub use world::World;
 

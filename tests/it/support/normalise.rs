@@ -2,7 +2,7 @@
 
 use super::World;
 
-/// Replaces the world's folder, process ids and spans of time.
+/// Replaces the world's folder, process ids, spans of time and sizes.
 pub fn normalise(text: &str, world: &World) -> String {
     let text = text.replace(&*world.root().to_string_lossy(), "WORLD");
     let mut words: Vec<String> = Vec::new();
@@ -20,7 +20,7 @@ pub fn normalise(text: &str, world: &World) -> String {
             };
             let shown = match previous {
                 "process" if is_number => "PID",
-                _ if is_number && next_is_unit("s") => "N",
+                _ if is_number && (next_is_unit("s") || next_is_unit("MB")) => "N",
                 _ => word,
             };
             out.push_str(shown);

@@ -1,5 +1,6 @@
 //! Waiting for a condition, never for a time.
 
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
 /// How long a condition may take on a loaded machine.
@@ -20,5 +21,14 @@ pub fn until_some<T>(what: &str, mut find: impl FnMut() -> Option<T>) -> T {
         }
         assert!(start.elapsed() < LIMIT, "waited {} s in vain until {what}", LIMIT.as_secs());
         std::thread::sleep(LOOK_EVERY);
+    }
+}
+
+/// Sets a flag when it is dropped, so that threads that wait for it end with a test that fails.
+pub struct SetOnDrop<'a>(pub &'a AtomicBool);
+
+impl Drop for SetOnDrop<'_> {
+    fn drop(&mut self) {
+        self.0.store(true, Ordering::SeqCst);
     }
 }

@@ -30,7 +30,7 @@ impl World {
         let root = dir.keep().canonicalize().unwrap();
         // Another user may have to reach what a test gives it.
         fs::set_permissions(&root, fs::Permissions::from_mode(0o755)).unwrap();
-        for dir in ["home", "claude", "state", "run", "work", "tmp"] {
+        for dir in ["home", "claude", "state", "run", "here", "tmp"] {
             fs::create_dir(root.join(dir)).unwrap();
         }
         fs::set_permissions(root.join("run"), fs::Permissions::from_mode(0o700)).unwrap();
@@ -45,7 +45,7 @@ impl World {
 
     /// A path in the working directory of its programs.
     pub fn path(&self, below: impl AsRef<Path>) -> PathBuf {
-        self.root.join("work").join(below)
+        self.root.join("here").join(below)
     }
 
     /// `CLAUDE_CONFIG_DIR`.
@@ -56,11 +56,6 @@ impl World {
     /// `THRONG_STATE_DIR`.
     pub fn state_dir(&self) -> PathBuf {
         self.root.join("state")
-    }
-
-    /// Where throng's sockets lie.
-    pub fn sockets(&self) -> PathBuf {
-        self.root.join("run/throng")
     }
 
     /// Socket of a tmux server that a test may start.
@@ -102,8 +97,9 @@ impl World {
     /// The program at a place where every user may execute it.
     pub fn program_for_all(&self) -> PathBuf {
         let copy = self.root.join("throng");
-        fs::copy(&self.program, &copy).unwrap();
-        fs::set_permissions(&copy, fs::Permissions::from_mode(0o755)).unwrap();
+        // By another process: one that forks meanwhile would keep our file open, and it could not be executed.
+        let install = Command::new("install").args(["-m", "755"]).args([&self.program, &copy]).status();
+        assert!(install.unwrap().success());
         copy
     }
 
