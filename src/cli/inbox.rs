@@ -3,13 +3,16 @@
 use super::context::{Context, agent, span};
 use super::error::{Failure, Result};
 use super::out::age;
-use crate::protocol::{AgentName, Entry};
+use crate::protocol::{AgentName, Entry, body};
 use crate::store::{TeamStore, Unread};
 use crate::sys::watch::DirWatch;
 use serde_json::{Value, json};
 use std::collections::HashSet;
 use std::io::Write;
 use std::time::{Duration, Instant};
+
+/// Longest line of a list in characters.
+const LINE_CHARS_MAX: usize = 100;
 
 /// Look into inboxes, or take a message from one's own
 #[derive(Debug, clap::Args)]
@@ -108,18 +111,11 @@ fn show(list: &List, context: &mut Context) -> Result {
         let messages: Vec<Value> = entries.iter().map(as_json).collect();
         return context.out.json(&json!({"inbox": owner, "messages": messages}));
     }
-    let first_line =
-        |text: &str| text.lines().next().unwrap_or_default().chars().take(100).collect::<String>();
     let rows: Vec<Vec<String>> = entries
         .iter()
         .map(|e| {
             let mark = if e.read { " " } else { "*" };
-            vec![
-                mark.to_owned(),
-                e.from.clone(),
-                age(&e.timestamp),
-                first_line(e.summary.as_ref().unwrap_or(&e.text)),
-            ]
+            vec![mark.to_owned(), body::sender(e), age(&e.timestamp), body::one_line(e, LINE_CHARS_MAX)]
         })
         .collect();
     if rows.is_empty() {
@@ -193,7 +189,7 @@ fn follow(list: &List, context: &mut Context) -> Result {
             }
             match context.out.json {
                 true => context.out.json(&as_json(entry))?,
-                false => context.out.line(format!("{}: {}", entry.from, entry.text))?,
+                false => context.out.line(format!("{}: {}", body::sender(entry), body::line(entry)))?,
             }
         }
         shows_old = true;

@@ -1,6 +1,7 @@
 //! Events of the log as lines for people.
 
 use super::out::{Out, Paint};
+use crate::protocol::{Body, Entry, body};
 use serde_json::Value;
 
 /// The line for an event, or `None` for one that people do not need to see.
@@ -32,8 +33,10 @@ pub fn line(out: &Out, event: &Value) -> Option<String> {
             format!("{}-> {}{summary}", who("from"), text("to"))
         }
         "lead_mail" => {
-            let body = text("text");
-            format!("{}says: {}", who("from"), body.trim_end().replace('\n', &format!("\n{:<14}", "")))
+            let entry = Entry::new(&text("from"), &text("text"), "", "");
+            let said = body::line(&entry).replace("\n  ", &format!("\n{:<14}", ""));
+            let says = if Body::parse(&entry.text).kind().is_some() { "" } else { "says: " };
+            format!("{:<12}{says}{said}", body::sender(&entry))
         }
         "task_completed" => match event["failure"].as_str() {
             Some(why) => format!("{}: {}", task(), out.paint(bad, &format!("failed: {why}"))),

@@ -3,13 +3,16 @@
 //!
 //! Other programs own these files too, so every shape keeps the fields that it does not know.
 
+pub mod body;
 pub mod inbox;
 pub mod layout;
 pub mod names;
+pub mod signature;
 pub mod task;
 pub mod team;
 pub mod timestamp;
 
+pub use body::Body;
 pub use inbox::{Damage, Entry, Inbox};
 pub use layout::Layout;
 pub use names::{AgentName, NameError, TeamName};

@@ -1,5 +1,6 @@
 //! The team file `config.json` (protocol II.2).
 
+use super::names::LEAD;
 use super::{AgentName, TeamName};
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
@@ -89,6 +90,14 @@ impl Team {
         self.members.iter().find(|m| m.name.eq_ignore_ascii_case(name))
     }
 
+    /// Name of the leader that the file records: that of the row with `leadAgentId`, else the id's own, else the usual.
+    pub fn leader_name(&self) -> &str {
+        let Some(id) = self.lead_agent_id.as_deref() else { return LEAD };
+        let row = self.members.iter().find(|m| m.agent_id == id && !m.name.is_empty());
+        let name = row.map_or(id.split('@').next().unwrap_or_default(), |m| m.name.as_str());
+        if name.is_empty() { LEAD } else { name }
+    }
+
     /// Teammates in the order they joined: every well-formed row but the leader's.
     pub fn teammates(&self) -> impl Iterator<Item = (AgentName, &Member)> {
         self.members
@@ -119,5 +128,14 @@ mod tests {
         let team: Team = serde_json::from_str(r#"{"teamName":"old","members":[{"name":"x"}]}"#).unwrap();
         assert_eq!(team.name, "old");
         assert_eq!(team.teammates().count(), 0, "a row without id is no member");
+    }
+
+    #[test]
+    fn the_leader_is_whom_the_file_records() {
+        let name = |text: &str| serde_json::from_str::<Team>(text).unwrap().leader_name().to_owned();
+        assert_eq!(name("{}"), "team-lead");
+        assert_eq!(name(r#"{"leadAgentId":"boss@t"}"#), "boss");
+        let rows = r#"{"leadAgentId":"1@t","members":[{"agentId":"1@t","name":"chief"}]}"#;
+        assert_eq!(name(rows), "chief");
     }
 }

@@ -12,6 +12,7 @@
 mod support;
 
 mod attach;
+mod bodies;
 mod disk;
 mod ending;
 mod example;
