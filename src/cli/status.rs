@@ -28,6 +28,8 @@ struct Picture {
     leader: Option<Option<Leader>>,
     members: Vec<(MemberView, usize)>,
     tasks: Vec<Task>,
+    /// What is wrong with the task list.
+    lost: Option<String>,
     lead_unread: usize,
 }
 
@@ -65,11 +67,13 @@ fn look(store: &TeamStore) -> Result<Picture> {
         return Err(Failure::missing(format!("there is no team '{}'", store.name())));
     }
     let unread = |name: &AgentName| store.mailbox(name).unread().map_or(0, |u| u.entries.len());
+    let tasks = store.tasks().survey();
     Ok(Picture {
         manifest,
         leader: store.leader(),
         members: members.into_iter().map(|m| (m.clone(), unread(&m.name))).collect(),
-        tasks: store.tasks().list(),
+        lost: super::task::lost(&tasks),
+        tasks: tasks.tasks,
         lead_unread: unread(&AgentName::lead()),
     })
 }
@@ -94,6 +98,7 @@ fn as_json(picture: &Picture, store: &TeamStore) -> Value {
             "all": picture.tasks.len(),
             "completed": tasks(&|t| t.is_completed() && t.failure().is_none()),
             "failed": tasks(&|t| t.failure().is_some()),
+            "trouble": picture.lost,
         },
     })
 }
@@ -173,6 +178,9 @@ fn show(picture: &Picture, store: &TeamStore, out: &mut Out) -> Result {
         let failed = picture.tasks.iter().filter(|t| t.failure().is_some()).count();
         let failed = if failed > 0 { format!(", {failed} failed") } else { String::new() };
         out.line(format!("tasks: {completed} of {} completed{failed}", picture.tasks.len()))?;
+    }
+    if let Some(lost) = &picture.lost {
+        out.line(out.paint(Paint::Red, lost))?;
     }
     if picture.lead_unread > 0 {
         out.line(format!("mail for you: {} unread, see 'throng inbox list'", picture.lead_unread))?;

@@ -45,6 +45,13 @@ pub fn line(out: &Out, event: &Value) -> Option<String> {
         "task_changed" if event["status"] == "in_progress" => {
             format!("{}: {} works on it", task(), text("owner"))
         }
+        "task_unblocked" => format!("{}: can begin", task()),
+        "task_deleted" => format!("{}: deleted", task()),
+        "task_restored" => format!("{}: {}", task(), out.paint(Paint::Yellow, "restored")),
+        "task_damaged" => {
+            let what = out.paint(bad, "no task:");
+            format!("{what} {} is left as it is ({})", text("path"), text("why"))
+        }
         "task_freed" => format!("{}: {}", task(), out.paint(Paint::Yellow, "its owner is gone")),
         "stalled" => format!("{} {}", out.paint(bad, "stalled:"), text("why")),
         "team_ending" => out.paint(Paint::Dim, &format!("ending: {}", text("why"))),

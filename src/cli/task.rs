@@ -5,10 +5,11 @@ use super::error::{Failure, Result};
 use super::out::Paint;
 use crate::launch;
 use crate::protocol::{AgentName, Status, Task as Item, task::open_blockers};
-use crate::store::{self, NewTask, TeamStore};
+use crate::store::{self, NewTask, Survey, TeamStore};
 use crate::sys::watch::DirWatch;
 use clap::ValueEnum;
 use serde_json::{Value, json};
+use std::io::Write;
 use std::time::{Duration, Instant};
 
 /// Add, list, claim and complete tasks
@@ -26,7 +27,7 @@ enum Verb {
     #[command(after_help = "Example:\n  throng task list --json")]
     List,
     /// Show one task
-    #[command(after_help = "Example:\n  throng task show 2")]
+    #[command(visible_alias = "get", after_help = "Example:\n  throng task show 2")]
     Show {
         /// Its id or key
         task: String,
@@ -38,6 +39,15 @@ enum Verb {
     /// Complete a task, or give it up with --failed
     #[command(visible_alias = "finish")]
     Done(Done),
+    /// Delete a task; its id is never given again
+    #[command(after_help = "Example:\n  throng task delete 2")]
+    Delete {
+        /// Its id or key
+        task: String,
+    },
+    /// Bring back tasks whose files another program removed
+    #[command(after_help = "Example:\n  throng task restore")]
+    Restore,
 }
 
 /// Add a task
@@ -123,11 +133,14 @@ enum StatusWord {
     Pending,
     InProgress,
     Completed,
+    /// It is deleted, as by 'task delete'
+    Deleted,
 }
 
 /// Dispatches.
 pub fn task(verb: &Task, context: &mut Context) -> Result {
     let store = context.team()?;
+    let board = store.tasks().by(&context.config.me);
     match &verb.verb {
         Verb::Add(verb) => {
             let new = NewTask {
@@ -137,18 +150,26 @@ pub fn task(verb: &Task, context: &mut Context) -> Result {
                 blocked_by: verb.blocked_by.clone(),
                 key: verb.key.clone(),
             };
-            let task = store.tasks().add(&new)?;
+            let task = board.add(&new)?;
             tell(context, &store, &task)
         }
         Verb::List => list(context, &store),
         Verb::Show { task } => show(context, &store, &store.tasks().find(task)?),
         Verb::Claim(verb) => claim(verb, context, &store),
         Verb::Update(verb) => {
-            let task = update(verb, &store)?;
+            let task = update(verb, context, &store)?;
+            if matches!(verb.status, Some(StatusWord::Deleted)) {
+                return tell_deleted(context, &task);
+            }
             tell(context, &store, &task)
         }
+        Verb::Delete { task } => {
+            let task = board.delete(task)?;
+            tell_deleted(context, &task)
+        }
+        Verb::Restore => restore(context, &board.restore()?),
         Verb::Done(verb) => {
-            let task = store.tasks().complete(&verb.task, verb.failed.as_deref())?;
+            let task = board.complete(&verb.task, verb.failed.as_deref())?;
             tell(context, &store, &task)
         }
     }
@@ -185,18 +206,69 @@ fn tell(context: &mut Context, store: &TeamStore, task: &Item) -> Result {
     context.out.line(format!("task {} {}: {}{outcome}", task.id, task.status.as_str(), task.subject))
 }
 
-fn list(context: &mut Context, store: &TeamStore) -> Result {
-    let all = store.tasks().list();
+fn tell_deleted(context: &mut Context, task: &Item) -> Result {
+    match context.out.json {
+        true => context.out.json(&json!({"deleted": task.id})),
+        false => context.out.line(format!("task {} deleted: {}", task.id, task.subject)),
+    }
+}
+
+fn restore(context: &mut Context, restored: &[Item]) -> Result {
     if context.out.json {
-        let tasks: Vec<Value> = all.iter().map(|t| as_json(t, &all)).collect();
-        return context.out.json(&json!({"team": store.name(), "tasks": tasks}));
+        let ids: Vec<&str> = restored.iter().map(|t| t.id.as_str()).collect();
+        return context.out.json(&json!({"restored": ids}));
+    }
+    if restored.is_empty() {
+        return context.out.line("no task is lost");
+    }
+    for task in restored {
+        context.out.line(format!("task {} restored, {}: {}", task.id, task.status.as_str(), task.subject))?;
+    }
+    Ok(())
+}
+
+/// Says on standard error what is wrong with the list.
+fn warn(survey: &Survey) {
+    let mut stderr = std::io::stderr();
+    for (path, why) in &survey.damaged {
+        let _ = writeln!(stderr, "throng: {} is no task and is left as it is: {why}", path.display());
+    }
+    if let Some(text) = lost(survey) {
+        let _ = writeln!(stderr, "throng: {text}");
+    }
+}
+
+/// What to say of tasks whose files are gone.
+pub fn lost(survey: &Survey) -> Option<String> {
+    let ids: Vec<&str> = survey.lost.iter().map(|t| t.id.as_str()).take(10).collect();
+    let more = if survey.lost.len() > ids.len() { ", ..." } else { "" };
+    (!ids.is_empty()).then(|| {
+        format!(
+            "task {}{more}: removed by another program without being deleted; 'throng task restore' brings back what was lost",
+            ids.join(", ")
+        )
+    })
+}
+
+fn list(context: &mut Context, store: &TeamStore) -> Result {
+    let survey = store.tasks().survey();
+    warn(&survey);
+    let all = &survey.tasks;
+    if context.out.json {
+        let tasks: Vec<Value> = all.iter().map(|t| as_json(t, all)).collect();
+        let lost: Vec<&str> = survey.lost.iter().map(|t| t.id.as_str()).collect();
+        let damaged: Vec<Value> =
+            survey.damaged.iter().map(|(path, why)| json!({"path": path, "why": why})).collect();
+        return context
+            .out
+            .json(&json!({"team": store.name(), "tasks": tasks, "lost": lost, "damaged": damaged}));
     }
     if all.is_empty() {
         return context.out.line("no tasks");
     }
     let mut rows = Vec::new();
-    for task in &all {
-        let open = open_blockers(task, &all);
+    for task in all {
+        let open = open_blockers(task, all);
         let (word, paint) = match (task.status, task.failure()) {
             (Status::Completed, Some(_)) => ("failed", Paint::Red),
             (Status::Completed, None) => ("completed", Paint::Green),
@@ -243,7 +315,7 @@ fn claim(verb: &Claim, context: &mut Context, store: &TeamStore) -> Result {
         None => context.config.me.clone(),
     };
     let deadline = verb.timeout.and_then(|t| Instant::now().checked_add(t));
-    let board = store.tasks();
+    let board = store.tasks().by(&context.config.me);
     let watch = DirWatch::new(&[board.dir()]);
     loop {
         let refused = match board.claim(&verb.task, &me) {
@@ -267,14 +339,18 @@ fn claim(verb: &Claim, context: &mut Context, store: &TeamStore) -> Result {
     }
 }
 
-fn update(verb: &Update, store: &TeamStore) -> Result<Item> {
+fn update(verb: &Update, context: &Context, store: &TeamStore) -> Result<Item> {
+    let board = store.tasks().by(&context.config.me);
+    if matches!(verb.status, Some(StatusWord::Deleted)) {
+        return Ok(board.delete(&verb.task)?);
+    }
     let owner = match verb.owner.as_deref() {
         Some("") => Some(None),
         Some(name) => Some(Some(member(name, store)?)),
         None => None,
     };
     for blocker in &verb.add_blocked_by {
-        store.tasks().block(&verb.task, blocker)?;
+        board.block(&verb.task, blocker)?;
     }
     let change = |task: &mut Item, all: &[Item]| {
         match (verb.status, open_blockers(task, all)) {
@@ -283,9 +359,15 @@ fn update(verb: &Update, store: &TeamStore) -> Result<Item> {
                 return Err(store::Error::TaskRefused { id: task.id.clone(), why });
             }
             (Some(StatusWord::Completed), _) => task.complete(None),
-            (Some(StatusWord::InProgress), _) => task.status = Status::InProgress,
+            (Some(StatusWord::InProgress), _) => {
+                task.status = Status::InProgress;
+                // Who begins a task that is nobody's has it.
+                if task.owner_name().is_none() && owner.is_none() {
+                    task.assign(&context.config.me);
+                }
+            }
             (Some(StatusWord::Pending), _) => task.status = Status::Pending,
-            (None, _) => {}
+            (Some(StatusWord::Deleted) | None, _) => {}
         }
         match &owner {
             Some(Some(owner)) => task.assign(owner),
@@ -300,5 +382,5 @@ fn update(verb: &Update, store: &TeamStore) -> Result<Item> {
         }
         Ok(())
     };
-    Ok(store.tasks().change(&verb.task, change)?)
+    Ok(board.change(&verb.task, change)?)
 }

@@ -74,8 +74,7 @@ pub enum Activity {
 /// What a member is busy with; `None` unless it runs.
 pub fn activity(member: &MemberView, tasks: &[Task]) -> Option<Activity> {
     let Life::Ready(process) = member.life else { return None };
-    let own =
-        || tasks.iter().filter(|t| !t.is_completed() && t.owner.as_deref() == Some(member.name.as_str()));
+    let own = || tasks.iter().filter(|t| !t.is_completed() && t.owner_name() == Some(member.name.as_str()));
     Some(if is_stopped(process.pid) {
         Activity::Paused
     } else if own().any(|t| t.status == Status::InProgress) {

@@ -127,6 +127,12 @@ fn perform(led: &Arc<Led>, action: Action, events: &mpsc::UnboundedSender<Event>
                 }
                 Some(Event::Freed(agent))
             }
+            Action::TakeNotice => {
+                if let Err(e) = led.store.tasks().by(&AgentName::lead()).take_notice() {
+                    tracing::error!(error = %e, "changes of tasks not noticed");
+                }
+                None
+            }
             Action::Deliver(entries) => {
                 let ids: Vec<String> = entries.iter().map(crate::protocol::Entry::identity).collect();
                 if let Err(e) = led.store.mailbox(&AgentName::lead()).mark_read(&ids) {

@@ -11,7 +11,7 @@ use crate::protocol::{Task, task::open_blockers};
 pub(super) fn stall(view: &View) -> Option<String> {
     let open: Vec<&Task> = view.tasks.iter().filter(|t| !t.is_completed()).collect();
     let somebody_is_alive = view.members.iter().any(|m| m.life.is_alive());
-    let has_doer = |task: &Task| match &task.owner {
+    let has_doer = |task: &Task| match task.owner_name() {
         Some(owner) => match view.members.iter().find(|m| m.name.as_str() == owner) {
             Some(member) => member.life.is_alive(),
             None => true,
@@ -39,7 +39,7 @@ fn reason(task: &Task, view: &View) -> String {
     if !blockers.is_empty() {
         return format!("{what} waits for task {}", blockers.join(", "));
     }
-    match &task.owner {
+    match task.owner_name() {
         Some(owner) => format!("{what} is {owner}'s, which {}", fate(owner)),
         None => format!("{what} has no owner and nobody is alive to take it"),
     }

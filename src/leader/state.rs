@@ -53,6 +53,8 @@ pub enum Action {
     Look,
     /// Spawn the n-th planned member.
     Spawn(usize),
+    /// Another program may have changed tasks: write it down, tell whom it concerns.
+    TakeNotice,
     /// Free the tasks of a member that is gone for good.
     FreeTasksOf(AgentName),
     /// The leader's mail has been seen: show it, then mark it read.
@@ -123,6 +125,8 @@ pub struct State {
     /// Identities of the leader's mail that was shown.
     shown: HashSet<String>,
     last: View,
+    /// Tasks differ from those of the look before.
+    changed_tasks: bool,
     still_since: Instant,
     outcome: Outcome,
     signals: u32,
@@ -144,6 +148,7 @@ impl State {
             freeing: HashSet::new(),
             shown: HashSet::new(),
             last: View::default(),
+            changed_tasks: false,
             still_since: now,
             outcome: Outcome::default(),
             signals: 0,
@@ -164,6 +169,7 @@ impl State {
             freeing: HashSet::new(),
             shown: HashSet::new(),
             last: View::default(),
+            changed_tasks: false,
             still_since: now,
             outcome: Outcome::default(),
             signals: 0,
@@ -197,6 +203,7 @@ impl State {
                 {
                     self.still_since = now;
                 }
+                self.changed_tasks |= view.tasks != self.last.tasks;
                 self.last = view;
             }
         }
@@ -244,6 +251,9 @@ impl State {
 
     fn go_on(&mut self, now: Instant) -> Vec<Action> {
         let mut actions = Vec::new();
+        if std::mem::take(&mut self.changed_tasks) {
+            actions.push(Action::TakeNotice);
+        }
         if !self.last.mail.is_empty() {
             actions.push(Action::Deliver(std::mem::take(&mut self.last.mail)));
         }
@@ -286,8 +296,7 @@ impl State {
     /// What follows once all members have been started.
     fn settled(&mut self, now: Instant) -> Vec<Action> {
         let gone = |m: &&MemberView| matches!(m.life, Life::Exited(_) | Life::Failed | Life::Lost(None));
-        let owns =
-            |m: &MemberView, t: &Task| !t.is_completed() && t.owner.as_deref() == Some(m.name.as_str());
+        let owns = |m: &MemberView, t: &Task| !t.is_completed() && t.owner_name() == Some(m.name.as_str());
         let members = self.last.members.iter().filter(gone);
         let dead: Vec<AgentName> =
             members.filter(|m| self.last.tasks.iter().any(|t| owns(m, t))).map(|m| m.name.clone()).collect();

@@ -127,12 +127,16 @@ fn a_dead_owners_tasks_are_freed_once_and_then_the_stall_is_seen() {
     let members = [("a", BADLY), ("b", READY)];
     let mut work = task(1, Some("a"), &[]);
     let actions = state.on(Event::Seen(view(&members, &[work.clone()])), now);
-    assert_eq!(actions, [Action::FreeTasksOf(name("a"))]);
+    assert_eq!(actions, [Action::TakeNotice, Action::FreeTasksOf(name("a"))]);
     assert_eq!(state.on(Event::Seen(view(&members, &[work.clone()])), now), [], "it is under way");
     state.on(Event::Freed(name("a")), now);
     work.free();
     let seen = view(&members, &[work.clone(), task(2, None, &["1"])]);
-    assert_eq!(state.on(Event::Seen(seen.clone()), now), [], "b may be about to give its task up");
+    assert_eq!(
+        state.on(Event::Seen(seen.clone()), now),
+        [Action::TakeNotice],
+        "b may be about to give its task up"
+    );
     let later = now + Duration::from_secs(3);
     assert!(ends(&state.on(Event::Seen(seen), later)));
     let outcome = outcome(&mut state, later);

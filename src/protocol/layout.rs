@@ -145,6 +145,10 @@ impl TeamState {
     pub fn events(&self) -> PathBuf {
         self.0.join("events.jsonl")
     }
+    /// Each state of each task.
+    pub fn tasks(&self) -> PathBuf {
+        self.0.join("tasks.jsonl")
+    }
     /// A folder with nothing but a link to our program, for the members' `PATH`.
     pub fn bin(&self) -> PathBuf {
         self.0.join("bin")

@@ -140,6 +140,11 @@ impl Task {
         self.ours("freed_from")
     }
 
+    /// Name of its owner; some write the owner's id, `NAME@TEAM`.
+    pub fn owner_name(&self) -> Option<&str> {
+        self.owner.as_deref().and_then(|owner| owner.split('@').next()).filter(|name| !name.is_empty())
+    }
+
     /// Whether it is completed.
     pub fn is_completed(&self) -> bool {
         self.status == Status::Completed

@@ -15,7 +15,7 @@ pub use launch_file::LaunchFile;
 pub use mailbox::{Mailbox, Unread};
 pub use member_file::{Exit, MemberRecord, MemberState, PlaceRecord, ProcessRecord};
 pub use records::{HomeRecord, Leader, LeaderMode, LimitsRecord, Manifest};
-pub use task_board::{NewTask, TaskBoard};
+pub use task_board::{NewTask, Survey, TaskBoard};
 pub use team_file::KeepTasks;
 
 use crate::protocol::layout::TeamState;

@@ -26,6 +26,7 @@ mod owner;
 mod retire;
 mod run;
 mod states;
+mod task_list;
 mod tasks;
 mod tidy;
 mod tmux;

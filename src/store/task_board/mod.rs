@@ -1,22 +1,27 @@
 //! The task list (protocol II.7): one file a task. Every change of ours is made under the list's lock, then the task's, so
 //! that it excludes other programs' changes of either kind.
 
+mod journal;
+mod news;
+mod survey;
+
+pub use survey::Survey;
+
 use super::{Error, Result, TeamStore};
 use crate::protocol::task::{cycle, open_blockers};
 use crate::protocol::{AgentName, Status, Task};
 use crate::sys::atomic_file;
+use journal::TaskJournal;
 use serde_json::json;
 use std::path::{Path, PathBuf};
-use std::time::{Duration, Instant};
-
-/// How long a torn read is repeated: the original creates task files in place.
-const TORN_READ: Duration = Duration::from_millis(200);
 
 /// A team's task list.
 #[derive(Debug)]
 pub struct TaskBoard<'a> {
     store: &'a TeamStore,
     dir: PathBuf,
+    /// Who acts, so that others are told; `None` tells nobody.
+    by: Option<AgentName>,
 }
 
 /// A task to add.
@@ -36,7 +41,14 @@ pub struct NewTask {
 
 impl<'a> TaskBoard<'a> {
     pub(super) fn new(store: &'a TeamStore) -> TaskBoard<'a> {
-        TaskBoard { store, dir: store.layout.tasks(&store.name) }
+        TaskBoard { store, dir: store.layout.tasks(&store.name), by: None }
+    }
+
+    /// The list in the hands of `agent`: members are mailed what it does to their tasks.
+    #[must_use]
+    pub fn by(mut self, agent: &AgentName) -> TaskBoard<'a> {
+        self.by = Some(agent.clone());
+        self
     }
 
     /// Where it lies.
@@ -44,22 +56,9 @@ impl<'a> TaskBoard<'a> {
         &self.dir
     }
 
-    /// All tasks by number. A file that is no task is passed over with a warning in the log.
+    /// All tasks by number. A file that is no task is passed over; it is told of once, in the event log.
     pub fn list(&self) -> Vec<Task> {
-        let Ok(entries) = std::fs::read_dir(&self.dir) else { return Vec::new() };
-        let paths = entries.filter_map(|e| Some(e.ok()?.path()));
-        let mut tasks: Vec<Task> = paths
-            .filter(|p| p.extension().is_some_and(|e| e == "json") && !p.is_dir())
-            .filter_map(|p| match read(&p) {
-                Ok(task) => task,
-                Err(e) => {
-                    tracing::warn!(error = %e, "task passed over");
-                    None
-                }
-            })
-            .collect();
-        tasks.sort_by(|a, b| (a.number(), &a.id).cmp(&(b.number(), &b.id)));
-        tasks
+        self.read_all().tasks
     }
 
     /// The task that `word` (an id or a key) names.
@@ -71,15 +70,15 @@ impl<'a> TaskBoard<'a> {
         self.list().into_iter().find(|t| t.is_called(word)).ok_or_else(none)
     }
 
-    /// Adds a task. Its id is above every id there ever was: the highest file or high-water mark, plus one.
+    /// Adds a task. Its id is above every id there ever was: the highest file, high-water mark or id in our journal, plus
+    /// one.
     ///
     /// # Errors
     /// An unknown blocker; a key that is in use.
     pub fn add(&self, new: &NewTask) -> Result<Task> {
-        self.under_list_lock(|| {
+        let task = self.under_list_lock(|| {
             let all = self.list();
-            let highest = all.iter().filter_map(|t| t.id.parse().ok()).max().unwrap_or(0);
-            let mut task = Task::new(highest.max(self.high_water_mark()) + 1, &new.subject);
+            let mut task = Task::new(self.highest_id()? + 1, &new.subject);
             if let Some(key) = &new.key {
                 if let Some(twin) = all.iter().find(|t| t.is_called(key)) {
                     return Err(Error::TaskRefused {
@@ -97,15 +96,18 @@ impl<'a> TaskBoard<'a> {
                 task.blocked_by.push(self.called(&all, word)?.id.clone());
             }
             atomic_file::write(&self.file(&task.id), &render(&task), atomic_file::SHARED)?;
+            self.keep(&task.id, Some(&task));
             for id in &task.blocked_by {
                 self.change_one(id, |blocker| {
                     blocker.blocks.push(task.id.clone());
                     Ok(())
                 })?;
             }
-            self.note("task_added", &task);
             Ok(task)
-        })
+        })?;
+        self.note("task_added", &task);
+        self.tell_owner(&task);
+        Ok(task)
     }
 
     /// Changes the task that `word` names. `change` sees all tasks as they are under the lock.
@@ -113,12 +115,47 @@ impl<'a> TaskBoard<'a> {
     /// # Errors
     /// [`Error::NoTask`] (a deleted task stays deleted), and what `change` answers.
     pub fn change(&self, word: &str, change: impl Fn(&mut Task, &[Task]) -> Result<()>) -> Result<Task> {
-        let task = self.under_list_lock(|| {
-            let all = self.list();
-            let id = self.called(&all, word)?.id.clone();
-            self.change_one(&id, |task| change(task, &all))
+        let (before, task, all) = self.under_list_lock(|| {
+            let mut all = self.list();
+            let before = self.called(&all, word)?.clone();
+            let task = self.change_one(&before.id, |task| change(task, &all))?;
+            all.iter_mut().filter(|t| t.id == task.id).for_each(|t| t.clone_from(&task));
+            Ok((before, task, all))
         })?;
-        self.note(if task.is_completed() { "task_completed" } else { "task_changed" }, &task);
+        self.tell(&before, &task, &all);
+        Ok(task)
+    }
+
+    /// Deletes a task: its file goes, other tasks no longer name it, and its id is never given again.
+    ///
+    /// # Errors
+    /// [`Error::NoTask`]; the lock was not had in time.
+    pub fn delete(&self, word: &str) -> Result<Task> {
+        let (task, all) = self.under_list_lock(|| {
+            let mut all = self.list();
+            let task = self.called(&all, word)?.clone();
+            // Before the file goes, so that no crash can give its id again.
+            let mark = self.highest_id()?.to_string();
+            atomic_file::write(&self.dir.join(".highwatermark"), mark.as_bytes(), atomic_file::SHARED)?;
+            {
+                let path = self.file(&task.id);
+                let _lock = self.store.lock(&path)?;
+                atomic_file::remove_optional(&path)?;
+            }
+            self.keep(&task.id, None);
+            all.retain(|t| t.id != task.id);
+            for other in all.iter().filter(|t| t.blocks.contains(&task.id) || t.blocked_by.contains(&task.id))
+            {
+                self.change_one(&other.id, |other| {
+                    other.blocks.retain(|id| *id != task.id);
+                    other.blocked_by.retain(|id| *id != task.id);
+                    Ok(())
+                })?;
+            }
+            Ok((task, all))
+        })?;
+        self.note("task_deleted", &task);
+        self.tell_waiting(&task.id, &all);
         Ok(task)
     }
 
@@ -140,7 +177,7 @@ impl<'a> TaskBoard<'a> {
             if task.is_completed() {
                 return refuse("is completed already".to_owned());
             }
-            if let Some(other) = task.owner.as_deref().filter(|o| *o != owner.as_str()) {
+            if let Some(other) = task.owner_name().filter(|o| *o != owner.as_str()) {
                 return refuse(format!("belongs to {other}"));
             }
             let open = open_blockers(task, all);
@@ -199,7 +236,7 @@ impl<'a> TaskBoard<'a> {
     /// # Errors
     /// The lock was not had in time.
     pub fn free_tasks_of(&self, owner: &AgentName) -> Result<Vec<Task>> {
-        let is_theirs = |t: &Task| t.owner.as_deref() == Some(owner.as_str()) && !t.is_completed();
+        let is_theirs = |t: &Task| t.owner_name() == Some(owner.as_str()) && !t.is_completed();
         if !self.list().iter().any(is_theirs) {
             return Ok(Vec::new());
         }
@@ -227,9 +264,20 @@ impl<'a> TaskBoard<'a> {
         self.dir.join(format!("{id}.json"))
     }
 
-    fn high_water_mark(&self) -> u64 {
-        let text = std::fs::read_to_string(self.dir.join(".highwatermark")).unwrap_or_default();
-        text.trim().parse().unwrap_or(0)
+    /// Our journal; a team of another program has no state of ours, hence none.
+    fn journal(&self) -> Option<TaskJournal> {
+        let state = self.store.state();
+        state.dir().is_dir().then(|| TaskJournal::new(state.tasks()))
+    }
+
+    /// Writes down a task's new state; the list's lock is held by the caller. The file is the truth: a journal that
+    /// cannot be written stops nobody.
+    fn keep(&self, id: &str, task: Option<&Task>) {
+        if let Some(journal) = self.journal()
+            && let Err(e) = journal.add(id, task)
+        {
+            tracing::warn!(error = %e, id, "task not journaled");
+        }
     }
 
     fn under_list_lock<T>(&self, act: impl FnOnce() -> Result<T>) -> Result<T> {
@@ -247,28 +295,19 @@ impl<'a> TaskBoard<'a> {
     fn change_one(&self, id: &str, change: impl Fn(&mut Task) -> Result<()>) -> Result<Task> {
         let path = self.file(id);
         let none = || Error::NoTask { team: self.store.name.clone(), word: id.to_owned() };
-        self.store.change(&path, |bytes| {
+        let (is_changed, task) = self.store.change(&path, |bytes| {
             let bytes = bytes.ok_or_else(none)?;
             let damaged = |e: serde_json::Error| Error::Damaged { path: path.clone(), why: e.to_string() };
             let mut task: Task = serde_json::from_slice(bytes).map_err(damaged)?;
             let before = task.clone();
             change(&mut task)?;
-            Ok(((task != before).then(|| render(&task)), task))
-        })
-    }
-}
-
-fn read(path: &Path) -> Result<Option<Task>> {
-    let start = Instant::now();
-    loop {
-        let Some(bytes) = atomic_file::read_optional(path)? else { return Ok(None) };
-        match serde_json::from_slice::<Task>(&bytes) {
-            Ok(task) => return Ok(Some(task)),
-            Err(e) if start.elapsed() >= TORN_READ => {
-                return Err(Error::Damaged { path: path.to_owned(), why: e.to_string() });
-            }
-            Err(_) => std::thread::sleep(Duration::from_millis(10)),
+            let is_changed = task != before;
+            Ok((is_changed.then(|| render(&task)), (is_changed, task)))
+        })?;
+        if is_changed {
+            self.keep(id, Some(&task));
         }
+        Ok(task)
     }
 }
 
