@@ -1,6 +1,7 @@
 //! Where a member's process lives: gives it a place and takes the place away. What only one terminal can do stays in its
 //! file. Nothing here reads team files.
 
+mod iterm;
 mod process;
 mod tmux;
 
@@ -75,6 +76,14 @@ pub trait Backend: Send + Sync {
         Ok("nothing to try".to_owned())
     }
 
+    /// Helps a start of which nothing was heard for a while.
+    ///
+    /// # Errors
+    /// The place is gone: nothing will be heard any more.
+    fn nudge(&self, _place: &PlaceRecord, _launch: &Launch<'_>) -> Result<()> {
+        Ok(())
+    }
+
     /// Title, colour and token of a place: what need not be there before the agent runs.
     ///
     /// # Errors
@@ -107,9 +116,13 @@ pub struct Wanted<'a> {
 pub fn choose(wanted: &Wanted<'_>, environment: &Environment) -> Result<(Box<dyn Backend>, String)> {
     let choice = match wanted.choice {
         BackendChoice::Process => return Ok((Box::new(Plain), "asked for".to_owned())),
+        BackendChoice::Iterm2 => {
+            let (sessions, reason) = iterm::ItermSessions::new(wanted, environment)?;
+            return Ok((Box::new(sessions), format!("asked for: {reason}")));
+        }
         BackendChoice::Tmux => "asked for",
         BackendChoice::Auto => match tmux::inside(environment) {
-            tmux::Inside::No(why) => return Ok((Box::new(Plain), format!("auto: {why}"))),
+            tmux::Inside::No(why) => return Ok(without_tmux(wanted, environment, why)),
             tmux::Inside::Pane { .. } => "auto",
         },
     };
@@ -117,10 +130,27 @@ pub fn choose(wanted: &Wanted<'_>, environment: &Environment) -> Result<(Box<dyn
     Ok((Box::new(panes), format!("{choice}: {reason}")))
 }
 
+/// The choice of `auto` outside tmux: iTerm2 if we are inside and it can be used, else plain processes.
+fn without_tmux(wanted: &Wanted<'_>, environment: &Environment, why: &str) -> (Box<dyn Backend>, String) {
+    if iterm::inside(environment).is_none() {
+        return (Box::new(Plain), format!("auto: {why}"));
+    }
+    match iterm::ItermSessions::new(wanted, environment) {
+        Ok((sessions, reason)) => (Box::new(sessions), format!("auto: {why}; {reason}")),
+        Err(e) => {
+            // The environment of iTerm2 is inherited by what runs far from it (probe B13).
+            let fault = e.to_string();
+            let fault = fault.lines().next().unwrap_or_default();
+            (Box::new(Plain), format!("auto: {why}; iTerm2's variables are set, but {fault}"))
+        }
+    }
+}
+
 /// The backend of a team that is there.
 pub fn again(wanted: &Wanted<'_>, home: &HomeRecord, environment: &Environment) -> Box<dyn Backend> {
     match home.backend.as_str() {
         "tmux" => Box::new(tmux::TmuxPanes::again(wanted, home, environment)),
+        "iterm2" => Box::new(iterm::ItermSessions::again(wanted, home, environment)),
         _ => Box::new(Plain),
     }
 }
@@ -133,6 +163,16 @@ pub fn close(place: &PlaceRecord, token: &str, environment: &Environment) -> Res
     match place {
         PlaceRecord::Process => Ok(()),
         PlaceRecord::Tmux { .. } => tmux::close(place, token, environment),
+        PlaceRecord::Iterm2 { .. } => iterm::close(place, environment),
+    }
+}
+
+/// The line that a backend typed into a place to start the launch `token`, if it types: it may come once more, after
+/// `tend` has started, and is not for the agent.
+pub fn typed_line(place: &PlaceRecord, layout: &Layout, token: &str) -> Option<String> {
+    match place {
+        PlaceRecord::Iterm2 { .. } => iterm::typed_line(layout, token),
+        PlaceRecord::Process | PlaceRecord::Tmux { .. } => None,
     }
 }
 

@@ -130,9 +130,14 @@ fn backends(context: &Context) -> Result<Vec<Check>> {
         let what = match *word {
             "auto" => "backend auto",
             "tmux" => "backend tmux",
+            "iterm2" => "backend iterm2",
             _ => "backend process",
         };
-        checks.push(Check { what, result: tried, is_optional: *choice == BackendChoice::Tmux });
+        checks.push(Check {
+            what,
+            result: tried,
+            is_optional: matches!(choice, BackendChoice::Tmux | BackendChoice::Iterm2),
+        });
     }
     Ok(checks)
 }

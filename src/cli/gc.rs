@@ -10,6 +10,7 @@ use crate::store::{KeepTasks, Store, TeamStore};
 use crate::sys::{failed, socket};
 use serde_json::json;
 use std::path::PathBuf;
+use std::time::Duration;
 
 /// Remove what ended teams left
 #[derive(Debug, clap::Args)]
@@ -25,6 +26,9 @@ pub struct Gc {
     #[arg(long)]
     dry_run: bool,
 }
+
+/// Longest life of a launcher of the iTerm2 backend; its start is over long before.
+const LAUNCHER_LIVES: Duration = Duration::from_secs(600);
 
 /// Something that can go, and what it is.
 type Leftover = (PathBuf, String);
@@ -94,15 +98,22 @@ fn put_aside(store: &Store) -> Vec<Leftover> {
     dirs.into_iter().map(|dir| (dir.clone(), format!("earlier team {}", name(&dir)))).collect()
 }
 
-/// Sockets of ours that a killed process left: nobody listens there any more.
+/// What a killed process left among our sockets: nobody listens there any more.
 fn dead_sockets(store: &Store) -> Vec<Leftover> {
     let Ok(entries) = std::fs::read_dir(&store.layout().runtime_dir) else { return Vec::new() };
     let is_ours =
         |p: &PathBuf| p.extension().is_some_and(|e| ["ctl", "wake", "spawn", "tmux"].iter().any(|k| e == *k));
+    // A launcher is there for the moment of a start only.
+    let is_old = |p: &PathBuf| {
+        let changed = p.metadata().and_then(|m| m.modified());
+        changed.is_ok_and(|at| at.elapsed().is_ok_and(|age| age > LAUNCHER_LIVES))
+    };
+    let is_dead_launcher = |p: &PathBuf| p.extension().is_some_and(|e| e == "line") && is_old(p);
     let mut sockets: Vec<PathBuf> = entries
         .filter_map(|e| Some(e.ok()?.path()))
-        .filter(|p| is_ours(p) && !socket::has_listener(p))
+        .filter(|p| is_ours(p) && !socket::has_listener(p) || is_dead_launcher(p))
         .collect();
     sockets.sort();
-    sockets.into_iter().map(|path| (path, "dead socket".to_owned())).collect()
+    let what = |p: &PathBuf| if is_dead_launcher(p) { "launcher never used" } else { "dead socket" };
+    sockets.into_iter().map(|path| (path.clone(), what(&path).to_owned())).collect()
 }

@@ -98,6 +98,7 @@ pub fn spawn(verb: &Spawn, context: &mut Context) -> Result {
     let at = match &place {
         PlaceRecord::Process => String::new(),
         PlaceRecord::Tmux { pane, .. } => format!(", pane {pane}"),
+        PlaceRecord::Iterm2 { session } => format!(", iTerm2 session {session}"),
     };
     let pid = pid.map_or("ended already".to_owned(), |pid| format!("process {pid}"));
     context.out.line(format!("{name} is ready in team {}: {pid}{at}", store.name()))

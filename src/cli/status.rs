@@ -207,6 +207,9 @@ fn row(member: &MemberView, unread: usize, (tasks, out): (&[Task], &Out)) -> Vec
     let record = member.record.as_ref();
     let place = match record.map(|r| &r.place) {
         Some(PlaceRecord::Tmux { pane, .. }) => format!("pane {pane}"),
+        Some(PlaceRecord::Iterm2 { session }) => {
+            format!("session {}", session.split('-').next().unwrap_or(session))
+        }
         _ => String::new(),
     };
     let restarts = match record.map_or(0, |r| r.restarts) {

@@ -13,6 +13,9 @@ pub struct Tend {
     /// Stands here for others to find this process by
     #[arg(long)]
     mark: Option<String>,
+    /// The iTerm2 session that this process lives in
+    #[arg(long)]
+    session: Option<String>,
     /// Its launch file
     file: PathBuf,
 }
@@ -22,8 +25,10 @@ pub fn tend(verb: &Tend, environment: &Environment) -> Result {
     let launch = LaunchFile::read(&verb.file)?;
     let log = launch.layout().state(&launch.team).logs().join(format!("{}.tend.jsonl", launch.agent));
     logging::to_file(&log, "info")?;
-    let place = match (environment.get("TMUX"), environment.get("TMUX_PANE")) {
-        (Some(tmux), Some(pane)) => PlaceRecord::Tmux {
+    let place = match (&verb.session, environment.get("TMUX"), environment.get("TMUX_PANE")) {
+        // A shell in iTerm2 may itself have been started from tmux.
+        (Some(session), ..) => PlaceRecord::Iterm2 { session: session.clone() },
+        (None, Some(tmux), Some(pane)) => PlaceRecord::Tmux {
             socket: tmux.rsplitn(3, ',').last().unwrap_or(tmux).to_owned(),
             pane: pane.to_owned(),
         },

@@ -29,11 +29,13 @@ const TASK_KEYS: [&str; 5] = ["key", "subject", "description", "owner", "blocked
 /// Where members are to live.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum BackendChoice {
-    /// tmux inside a tmux session, else plain processes.
+    /// tmux inside a tmux session, iTerm2 inside one of its sessions, else plain processes.
     #[default]
     Auto,
     /// tmux or an error.
     Tmux,
+    /// iTerm2 or an error.
+    Iterm2,
     /// Plain processes.
     Process,
 }
@@ -95,8 +97,12 @@ fn words<W: Word>() -> Vec<&'static str> {
 }
 
 impl Word for BackendChoice {
-    const WORDS: &'static [(&'static str, BackendChoice)] =
-        &[("auto", BackendChoice::Auto), ("tmux", BackendChoice::Tmux), ("process", BackendChoice::Process)];
+    const WORDS: &'static [(&'static str, BackendChoice)] = &[
+        ("auto", BackendChoice::Auto),
+        ("tmux", BackendChoice::Tmux),
+        ("iterm2", BackendChoice::Iterm2),
+        ("process", BackendChoice::Process),
+    ];
 }
 
 impl Word for Placement {

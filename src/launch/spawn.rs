@@ -246,7 +246,7 @@ fn add_row(spawn: &Spawn<'_>, cwd: &str, namesake: Namesake) -> Result<&'static 
             color: Some(color.to_owned()),
             joined_at: Some(timestamp::millis(SystemTime::now())),
             cwd: Some(cwd.to_owned()),
-            backend_type: (spawn.backend.name() == "tmux").then(|| "tmux".to_owned()),
+            backend_type: Some(spawn.backend.name()).filter(|name| *name != "process").map(str::to_owned),
             ..Member::default()
         });
         Ok(color)

@@ -10,6 +10,10 @@ use std::time::{Duration, Instant};
 /// Longest wait for a member to be ready.
 const READY_WITHIN: Duration = Duration::from_secs(20);
 
+/// Pause after which a start of which nothing was heard is helped, and how often.
+const NUDGE_AFTER: Duration = Duration::from_secs(3);
+const NUDGES_MAX: u32 = 5;
+
 /// A member whose launch file is written and whose name is reserved.
 pub(super) struct Start<'a> {
     pub(super) store: &'a TeamStore,
@@ -24,9 +28,9 @@ pub(super) fn start(start: &Start<'_>, mut opened: impl FnMut(&PlaceRecord)) -> 
         Waker::bind(&store.layout().socket(store.name(), agent, "spawn")).map_err(failed("listen for it"))?;
     let place = start.backend.open(start.launch).map_err(failed("open its place"))?;
     opened(&place);
-    wait_ready(start, &waker)?;
-    if let PlaceRecord::Tmux { pane, .. } = &place {
-        set_pane(store, agent, pane).map_err(failed("write its pane down"))?;
+    wait_ready(start, &place, &waker)?;
+    if let PlaceRecord::Tmux { pane: id, .. } | PlaceRecord::Iterm2 { session: id } = &place {
+        set_pane(store, agent, id).map_err(failed("write its pane down"))?;
     }
     start.backend.dress(&place, start.launch).map_err(failed("mark its place"))?;
     Ok(place)
@@ -41,9 +45,10 @@ fn set_pane(store: &TeamStore, agent: &AgentName, pane: &str) -> store::Result<(
     })
 }
 
-/// Waits until `tend` has written that this launch runs.
-fn wait_ready(start: &Start<'_>, waker: &Waker) -> Result<(), Failure> {
+/// Waits until `tend` has written that this launch runs. Of which nothing is heard for a while is helped.
+fn wait_ready(start: &Start<'_>, place: &PlaceRecord, waker: &Waker) -> Result<(), Failure> {
     let begun = Instant::now();
+    let (mut silent_since, mut nudges) = (begun, 0);
     while begun.elapsed() < READY_WITHIN {
         let record = start.store.member_record(start.launch.agent).map_err(failed("start it"))?;
         if let Some(record) = record.filter(|r| r.launch == start.launch.token) {
@@ -54,6 +59,9 @@ fn wait_ready(start: &Start<'_>, waker: &Waker) -> Result<(), Failure> {
                 MemberState::Failed => return Err(("start it", record.note.unwrap_or_default(), false)),
                 MemberState::Starting => {}
             }
+        } else if silent_since.elapsed() >= NUDGE_AFTER && nudges < NUDGES_MAX {
+            start.backend.nudge(place, start.launch).map_err(failed("start it"))?;
+            (silent_since, nudges) = (Instant::now(), nudges + 1);
         }
         waker.wait(Duration::from_millis(50));
     }

@@ -141,6 +141,10 @@ impl TeamState {
     pub fn screen(&self, agent: &AgentName) -> PathBuf {
         self.logs().join(format!("{agent}.screen"))
     }
+    /// Ids of the iTerm2 sessions that were opened for the team.
+    pub fn iterm_sessions(&self) -> PathBuf {
+        self.0.join("iterm2.json")
+    }
     /// The team's event log.
     pub fn events(&self) -> PathBuf {
         self.0.join("events.jsonl")

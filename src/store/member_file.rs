@@ -93,6 +93,11 @@ pub enum PlaceRecord {
         /// `%N`.
         pane: String,
     },
+    /// A session of iTerm2.
+    Iterm2 {
+        /// Its UUID.
+        session: String,
+    },
 }
 
 /// A member file.

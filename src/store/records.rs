@@ -68,12 +68,12 @@ pub struct Manifest {
 /// Where a team's members live, so that another process finds their places.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct HomeRecord {
-    /// `tmux` or `process`.
+    /// `tmux`, `iterm2` or `process`.
     pub backend: String,
     /// Socket of the tmux server.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub socket: Option<String>,
-    /// The leader's pane, `%N`, if members' panes go beside it.
+    /// The leader's tmux pane, `%N`, or iTerm2 session, if members' places go beside it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub anchor: Option<String>,
     /// Command line that shows the team's panes, if they have a session of their own.

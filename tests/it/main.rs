@@ -18,6 +18,7 @@ mod ending;
 mod example;
 mod help;
 mod inbox;
+mod iterm;
 mod launch;
 mod lock;
 mod names;

@@ -9,7 +9,9 @@ mod desk;
 mod ending;
 mod place;
 mod screen;
+mod typed;
 
+use crate::backend;
 use crate::protocol::timestamp;
 use crate::store::{Exit, LaunchFile, MemberRecord, MemberState, PlaceRecord, Store, TeamStore};
 use crate::sys::flock::Flock;
@@ -28,6 +30,7 @@ use serde_json::json;
 use std::io::{self, Read, Write};
 use std::os::fd::{AsFd, OwnedFd};
 use std::time::{Duration, Instant, SystemTime};
+use typed::Typed;
 
 /// Grace of an agent whose place or leader is gone: nobody waits for it.
 const GRACE_ALONE: Duration = Duration::from_secs(1);
@@ -57,6 +60,7 @@ struct Tend {
     record: MemberRecord,
     screen: Screen,
     terminal: Option<Terminal>,
+    typed: Typed,
     desk: Desk,
     child: Option<Child>,
     phase: Phase,
@@ -103,7 +107,9 @@ pub fn tend(launch: LaunchFile, place: PlaceRecord, term: &str) -> io::Result<()
     let size = terminal.as_ref().map_or(Size::DEFAULT, Terminal::size);
     let now = timestamp::format(SystemTime::now());
     let leader = launch.ends_with.and_then(|leader| process::end_descriptor(leader.into()));
+    let typed = Typed::new(backend::typed_line(&place, store.layout(), &launch.launch));
     let mut tend = Tend {
+        typed,
         record: MemberRecord {
             name: launch.agent.clone(),
             launch: launch.launch.clone(),
@@ -289,7 +295,10 @@ impl Tend {
     fn relay_input(&mut self) {
         let Some(terminal) = &mut self.terminal else { return };
         match terminal.read() {
-            Some(bytes) => self.type_in(&bytes),
+            Some(bytes) => {
+                let bytes = self.typed.pass(bytes);
+                self.type_in(&bytes);
+            }
             None => {
                 self.terminal = None;
                 self.end(GRACE_ALONE, "its place was closed");

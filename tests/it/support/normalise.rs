@@ -5,7 +5,7 @@ use super::World;
 /// Replaces the world's folder, process ids, spans of time and sizes.
 pub fn normalise(text: &str, world: &World) -> String {
     let text = text.replace(&*world.root().to_string_lossy(), "WORLD");
-    let mut words: Vec<String> = Vec::new();
+    let mut lines: Vec<String> = Vec::new();
     for line in text.lines() {
         let mut out = String::new();
         let mut previous = "";
@@ -27,7 +27,11 @@ pub fn normalise(text: &str, world: &World) -> String {
             out.push_str(tail);
             previous = word;
         }
-        words.push(out);
+        // Columns are as wide as what was replaced.
+        while out.contains("   ") {
+            out = out.replace("   ", "  ");
+        }
+        lines.push(out);
     }
-    words.join("\n")
+    lines.join("\n")
 }

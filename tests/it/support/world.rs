@@ -58,6 +58,11 @@ impl World {
         self.root.join("state")
     }
 
+    /// Where throng's sockets lie.
+    pub fn sockets(&self) -> PathBuf {
+        self.root.join("run/throng")
+    }
+
     /// Socket of a tmux server that a test may start.
     pub fn tmux_socket(&self) -> PathBuf {
         self.root.join("tmux")
@@ -233,7 +238,7 @@ impl World {
 
     fn tmux_sockets(&self) -> Vec<PathBuf> {
         let mut sockets = vec![self.tmux_socket()];
-        walk(&self.root.join("run"), &mut |path, _| {
+        walk(&self.sockets(), &mut |path, _| {
             if path.extension().is_some_and(|e| e == "tmux") {
                 sockets.push(path.to_owned());
             }
