@@ -5,7 +5,7 @@ use super::super::{Error, Result};
 use super::spot::Spot;
 use crate::config::Environment;
 use crate::sys::run;
-use serde::Deserialize;
+use serde_json::Value;
 use std::process::Command;
 use std::sync::OnceLock;
 use std::time::Duration;
@@ -36,7 +36,7 @@ const WAY_OUT: &str = "install it2 ('pipx install it2') and turn on iTerm2 > Set
                        or choose another backend";
 
 /// One session as `it2 session list` tells it.
-#[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct Session {
     /// Its UUID.
     pub(super) id: String,
@@ -44,6 +44,11 @@ pub(super) struct Session {
     pub(super) cols: usize,
     /// Rows of characters.
     pub(super) rows: usize,
+}
+
+fn session(session: &Value) -> Option<Session> {
+    let cells = |key: &str| usize::try_from(session[key].as_u64()?).ok();
+    Some(Session { id: session["id"].as_str()?.to_owned(), cols: cells("cols")?, rows: cells("rows")? })
 }
 
 /// Why a call did not do what it should.
@@ -81,7 +86,9 @@ impl It2 {
             |answer: String| Error::Refused { deed: "it2 does not list sessions".to_owned(), answer };
         // A warning may stand in front.
         let list = answer.find("[\n").or_else(|| answer.find("[]")).map_or("", |at| &answer[at..]);
-        serde_json::from_str(list.trim()).map_err(|e| failed(format!("{e}: {}", answer.trim())))
+        let list: Vec<Value> =
+            serde_json::from_str(list.trim()).map_err(|e| failed(format!("{e}: {}", answer.trim())))?;
+        list.iter().map(|s| session(s).ok_or_else(|| failed(s.to_string()))).collect()
     }
 
     /// Whether a session is there.
