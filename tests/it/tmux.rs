@@ -1,7 +1,7 @@
 //! Members in tmux panes: on a real server with a private socket, as a user has it and as throng starts it itself.
 
 use crate::support::process::{Process, is_running, signal};
-use crate::support::{Call, Outcome, World, until, until_some};
+use crate::support::{Call, Outcome, Terminal, World, until, until_some};
 use nix::sys::signal::Signal;
 use std::collections::HashSet;
 use std::ffi::OsString;
@@ -542,4 +542,55 @@ fn a_foreign_pane_is_never_closed_for_ours() {
     tmux.ask(&["respawn-pane", "-t", &pane, "--", "sleep", "600"]);
     world.throng(["down", "t"]).run().ok();
     assert_eq!(tmux.panes("#{pane_id}"), ["%0", pane.as_str()]);
+}
+
+#[test]
+fn a_server_whose_socket_is_gone_is_not_inside_and_does_not_hold_up_the_end() {
+    let world = World::new();
+    let tmux = Tmux::plain(&world);
+    tmux.spawn("a");
+    let pid = world.team("t").pid("a");
+    let server = tmux.ask(&["display-message", "-p", "#{pid}"]).parse().unwrap();
+    fs::remove_file(world.tmux_socket()).unwrap();
+    world.write("u.toml", sleepers(1).replace("name = \"t\"", "name = \"u\""));
+    let inside = format!("{},{server},0", world.tmux_socket().display());
+    let up = world.throng(["up", "u.toml"]).env("TMUX", inside).env("TMUX_PANE", "%0").run();
+    up.ok().says("TMUX_PANE is no pane of that server");
+    assert_eq!(world.team("u").member("m1")["place"]["backend"], "process");
+    for team in ["t", "u"] {
+        world.throng(["down", team]).run().ok();
+    }
+    assert!(!is_running(pid));
+    // The server makes its socket again, and its pane is gone with its program.
+    signal(server, Signal::SIGUSR1);
+    until("the socket is back", || world.tmux_socket().exists());
+    until("the pane is gone", || tmux.panes("#{pane_id}") == ["%0"]);
+}
+
+#[test]
+fn probe_b12_q010_members_are_reached_under_a_control_mode_client() {
+    let world = World::new();
+    let tmux = Tmux::plain(&world);
+    let socket = world.tmux_socket();
+    let client = world.program("tmux").args(["-S", socket.to_str().unwrap(), "-CC", "attach", "-t", "user"]);
+    let mut client = Terminal::start(client);
+    client.until_shows("%session-changed");
+    for round in ["one", "two"] {
+        for name in ["a", "b"] {
+            let words =
+                ["spawn", name, "--team", "t", "--", "sh", "-c", "throng inbox take --wait; exec sleep 600"];
+            tmux.throng(&words).run().ok();
+            world.throng(["send", name, round, "--team", "t"]).run().ok();
+        }
+        for name in ["a", "b"] {
+            let expected = format!("{round}\n");
+            until("its message came", || {
+                world.throng(["screen", name, "--team", "t"]).run().ok().stdout == expected
+            });
+        }
+        world.throng(["down", "t"]).run().ok();
+        assert_eq!(tmux.panes("#{pane_id}"), ["%0"]);
+    }
+    tmux.call(&["kill-server"]);
+    client.wait();
 }
