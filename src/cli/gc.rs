@@ -101,18 +101,19 @@ fn put_aside(store: &Store) -> Vec<Leftover> {
 /// What a killed process left among our sockets: nobody listens there any more.
 fn dead_sockets(store: &Store) -> Vec<Leftover> {
     let Ok(entries) = std::fs::read_dir(&store.layout().runtime_dir) else { return Vec::new() };
-    let is_ours =
-        |p: &PathBuf| p.extension().is_some_and(|e| ["ctl", "wake", "spawn", "tmux"].iter().any(|k| e == *k));
     // A launcher is there for the moment of a start only.
     let is_old = |p: &PathBuf| {
         let changed = p.metadata().and_then(|m| m.modified());
         changed.is_ok_and(|at| at.elapsed().is_ok_and(|age| age > LAUNCHER_LIVES))
     };
     let is_dead_launcher = |p: &PathBuf| p.extension().is_some_and(|e| e == "line") && is_old(p);
-    let mut sockets: Vec<PathBuf> = entries
-        .filter_map(|e| Some(e.ok()?.path()))
-        .filter(|p| is_ours(p) && !socket::has_listener(p) || is_dead_launcher(p))
-        .collect();
+    let is_dead = |p: &PathBuf| match p.extension().and_then(|e| e.to_str()) {
+        Some("ctl" | "wake" | "spawn" | "tmux") => !socket::has_listener(p),
+        Some("waiters") => std::fs::read_dir(p)
+            .is_ok_and(|mut all| all.all(|e| e.is_ok_and(|e| !socket::has_listener(&e.path())))),
+        _ => is_dead_launcher(p),
+    };
+    let mut sockets: Vec<PathBuf> = entries.filter_map(|e| Some(e.ok()?.path())).filter(is_dead).collect();
     sockets.sort();
     let what = |p: &PathBuf| if is_dead_launcher(p) { "launcher never used" } else { "dead socket" };
     sockets.into_iter().map(|path| (path.clone(), what(&path).to_owned())).collect()

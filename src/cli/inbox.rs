@@ -4,8 +4,7 @@ use super::context::{Context, agent, span};
 use super::error::{Failure, Result};
 use super::out::age;
 use crate::protocol::{AgentName, Entry, body};
-use crate::store::{TeamStore, Unread};
-use crate::sys::watch::DirWatch;
+use crate::store::{MailWatch, TeamStore, Unread};
 use serde_json::{Value, json};
 use std::collections::HashSet;
 use std::io::Write;
@@ -131,13 +130,17 @@ fn take(verb: &Take, context: &mut Context) -> Result {
     let deadline = verb.timeout.and_then(|t| Instant::now().checked_add(t));
     let mailbox = store.mailbox(&owner);
     mailbox.create()?;
-    let watch = DirWatch::new(&[&store.layout().inboxes(store.name())]);
+    let mut watch = verb.wait.then(|| store.watch_mail(&owner));
     let mut told = None;
     loop {
-        let Unread { mut entries, trouble } = mailbox.unread()?;
-        if trouble != told {
-            warn(&trouble);
-            told = trouble;
+        let mut entries = Vec::new();
+        if watch.as_mut().is_none_or(MailWatch::has_changed) {
+            let unread = mailbox.unread()?;
+            entries = unread.entries;
+            if unread.trouble != told {
+                warn(&unread.trouble);
+                told = unread.trouble;
+            }
         }
         entries.retain(|e| from.as_ref().is_none_or(|from| e.from == from.as_str()));
         if !verb.all {
@@ -154,9 +157,9 @@ fn take(verb: &Take, context: &mut Context) -> Result {
             let ids: Vec<String> = entries.iter().map(Entry::identity).collect();
             return Ok(mailbox.mark_read(&ids)?);
         }
-        if !verb.wait {
+        let Some(watch) = &watch else {
             return Err(Failure::missing(format!("no unread message for {owner}")));
-        }
+        };
         let left = deadline.map_or(Duration::MAX, |at| at.saturating_duration_since(Instant::now()));
         if left.is_zero() {
             return Err(Failure::timed_out(format!("no message for {owner} in time")));
@@ -173,11 +176,15 @@ fn follow(list: &List, context: &mut Context) -> Result {
     let owner = owner(list.name.as_ref(), &store, context)?;
     let mailbox = store.mailbox(&owner);
     mailbox.create()?;
-    let watch = DirWatch::new(&[&store.layout().inboxes(store.name())]);
+    let mut watch = store.watch_mail(&owner);
     let mut seen = HashSet::new();
     let mut shows_old = list.all;
     let mut told = None;
     while store.exists() {
+        if !watch.has_changed() {
+            watch.wait(Duration::MAX);
+            continue;
+        }
         let Unread { entries, trouble } = mailbox.entries()?;
         if trouble != told {
             warn(&trouble);

@@ -2,6 +2,7 @@
 
 use super::Error;
 use crate::protocol::Layout;
+use crate::sys::fault;
 use std::collections::BTreeMap;
 use std::ffi::OsString;
 use std::path::PathBuf;
@@ -114,14 +115,18 @@ impl Environment {
     #[allow(clippy::disallowed_methods)]
     pub fn of_this_process() -> Result<Environment, Error> {
         let lost = |what: &str| format!("{what} cannot be found");
-        Ok(Environment {
+        let environment = Environment {
             vars: std::env::vars_os().collect(),
             args: std::env::args_os().collect(),
             program: std::env::current_exe()
                 .map_err(|e| Error::Setting(format!("{}: {e}", lost("our own program"))))?,
             cwd: std::env::current_dir()
                 .map_err(|e| Error::Setting(format!("{}: {e}", lost("the current directory"))))?,
-        })
+        };
+        if let Some(step) = environment.get("THRONG_FAULT") {
+            fault::arm(step);
+        }
+        Ok(environment)
     }
 
     /// A variable that is set, not empty, and text.

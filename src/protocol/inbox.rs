@@ -5,6 +5,8 @@ use serde::ser::SerializeMap;
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
 use serde_json::value::RawValue;
 use serde_json::{Map, Value};
+use std::borrow::Cow;
+use std::collections::HashSet;
 use std::fmt;
 
 /// An empty inbox.
@@ -111,7 +113,7 @@ impl<'a> Inbox<'a> {
 
     /// The well-formed entries with their index; the others are somebody's mistake and are passed over.
     pub fn entries(&self) -> impl Iterator<Item = (usize, Entry)> {
-        self.slices.iter().enumerate().filter_map(|(i, raw)| Some((i, serde_json::from_str(raw.get()).ok()?)))
+        self.slices.iter().enumerate().filter_map(|(i, raw)| Some((i, entry_of(raw.get())?)))
     }
 
     /// How many elements are no entries.
@@ -120,18 +122,92 @@ impl<'a> Inbox<'a> {
     }
 }
 
-/// The file with one more entry: what stood in it is not touched.
+/// The entry that a slice holds. What is odd about it costs only itself: half a surrogate pair becomes U+FFFD, an optional
+/// field of the wrong type counts as absent. `None`: a required field is missing, or it is no object.
+fn entry_of(slice: &str) -> Option<Entry> {
+    serde_json::from_str(slice).ok().or_else(|| {
+        let mut fields: Map<String, Value> = serde_json::from_str(&whole_surrogates(slice)).ok()?;
+        for key in ["summary", "color", "msg_id", "type"] {
+            drop_unless(&mut fields, key, Value::is_string);
+        }
+        drop_unless(&mut fields, "msgV", Value::is_u64);
+        drop_unless(&mut fields, "read", Value::is_boolean);
+        serde_json::from_value(Value::Object(fields)).ok()
+    })
+}
+
+fn drop_unless(fields: &mut Map<String, Value>, key: &str, is_right: fn(&Value) -> bool) {
+    if fields.get(key).is_some_and(|value| !is_right(value)) {
+        fields.shift_remove(key);
+    }
+}
+
+/// JSON text in which every escaped half of a surrogate pair that stands alone is `\ufffd`.
+fn whole_surrogates(json: &str) -> Cow<'_, str> {
+    // Backslashes stand only in strings, and after one comes a character that is no part of another escape.
+    let mut out = String::new();
+    let mut rest = json;
+    while let Some(at) = rest.find('\\') {
+        let (before, escape) = rest.split_at(at);
+        out.push_str(before);
+        let unit = |text: &str| {
+            let digits = text.strip_prefix("\\u")?.get(..4)?;
+            u32::from_str_radix(digits, 16).ok()
+        };
+        let length = match unit(escape) {
+            Some(0xd800..0xdc00) if matches!(escape.get(6..).and_then(unit), Some(0xdc00..0xe000)) => 12,
+            Some(0xd800..0xe000) => {
+                out.push_str("\\ufffd");
+                rest = escape.get(6..).unwrap_or_default();
+                continue;
+            }
+            Some(_) => 6,
+            None => 1 + escape[1..].chars().next().map_or(0, char::len_utf8),
+        };
+        let (kept, after) = escape.split_at(length);
+        out.push_str(kept);
+        rest = after;
+    }
+    if out.is_empty() {
+        return Cow::Borrowed(json);
+    }
+    out.push_str(rest);
+    Cow::Owned(out)
+}
+
+/// The file with more entries, each as [`rendered`]: what stood in it is not touched.
 ///
 /// # Errors
 /// The file's damage.
-pub fn with_entry(bytes: &[u8], entry: &Entry) -> Result<Vec<u8>, Damage> {
+pub fn with_entries(bytes: &[u8], entries: &[String]) -> Result<Vec<u8>, Damage> {
     let inbox = Inbox::parse(bytes)?;
-    let added = pretty(entry);
     if inbox.slices.is_empty() {
-        return Ok(format!("[\n  {added}\n]").into_bytes());
+        return Ok(render(entries));
     }
-    let head = text(bytes)?.trim_end().trim_end_matches(']').trim_end();
-    Ok(format!("{head},\n  {added}\n]").into_bytes())
+    let text = text(bytes)?.trim_end();
+    let head = text.strip_suffix(']').unwrap_or(text).trim_end();
+    let added: usize = entries.iter().map(|e| e.len() + 4).sum();
+    let mut new = Vec::with_capacity(head.len() + added + 2);
+    new.extend_from_slice(head.as_bytes());
+    for entry in entries {
+        new.extend_from_slice(b",\n  ");
+        new.extend_from_slice(entry.as_bytes());
+    }
+    new.extend_from_slice(b"\n]");
+    Ok(new)
+}
+
+/// Drops from `entries`, each as [`rendered`], what is in the file already.
+pub fn drop_present(bytes: &[u8], entries: &mut Vec<String>) {
+    let Ok(inbox) = Inbox::parse(bytes) else { return };
+    let present: HashSet<String> = inbox.entries().map(|(_, entry)| entry.identity()).collect();
+    let is_there = |text: &str| entry_of(text).is_some_and(|entry| present.contains(&entry.identity()));
+    entries.retain(|text| !is_there(text));
+}
+
+/// An entry as it stands in a file.
+pub fn rendered(entry: &Entry) -> String {
+    pretty(entry)
 }
 
 /// An array of slices in the original's form: indented by two, no newline at the end.
@@ -141,9 +217,10 @@ pub fn render(slices: &[String]) -> Vec<u8> {
 
 /// The slice with `"read": true`; its other fields stay as they are.
 pub fn marked_read(slice: &RawValue) -> String {
-    let Ok(mut fields) = serde_json::from_str::<Fields<'_>>(slice.get()) else {
-        return slice.get().to_owned();
-    };
+    let whole = whole_surrogates(slice.get());
+    // A field's name with half a surrogate pair is the one thing that has to be changed.
+    let parsed = serde_json::from_str(slice.get()).or_else(|_| serde_json::from_str(&whole));
+    let Ok(mut fields): Result<Fields<'_>, _> = parsed else { return slice.get().to_owned() };
     let Ok(truth) = RawValue::from_string("true".to_owned()) else { return slice.get().to_owned() };
     match fields.0.iter_mut().find(|(key, _)| key == "read") {
         Some((_, value)) => *value = &truth,
@@ -200,10 +277,10 @@ mod tests {
         let mut entry = Entry::new("alpha", "Peer DM body.", "2026-11-30T16:00:10.853Z", "id-1");
         entry.summary = Some("hi".into());
         entry.color = Some("blue".into());
-        let first = with_entry(EMPTY, &entry).unwrap();
+        let first = with_entries(EMPTY, &[rendered(&entry)]).unwrap();
         let expected = "[\n  {\n    \"from\": \"alpha\",\n    \"text\": \"Peer DM body.\",\n    \"summary\": \"hi\",\n    \"timestamp\": \"2026-11-30T16:00:10.853Z\",\n    \"color\": \"blue\",\n    \"msgV\": 1,\n    \"msg_id\": \"id-1\",\n    \"type\": \"message\",\n    \"read\": false\n  }\n]";
         assert_eq!(String::from_utf8(first.clone()).unwrap(), expected);
-        let second = with_entry(&first, &entry).unwrap();
+        let second = with_entries(&first, &[rendered(&entry)]).unwrap();
         assert_eq!(Inbox::parse(&second).unwrap().entries().count(), 2);
         assert!(second.starts_with(&first[..first.len() - 2]));
     }
@@ -212,7 +289,7 @@ mod tests {
     fn foreign_entries_stay_byte_for_byte_and_odd_ones_are_passed_over() {
         let file = br#"[ {"from":"x","text":"a","timestamp":"t","big":12345678901234567890123,"s":"\ud800"} , 42,{"from":1}, {"from":"y","text":"b","timestamp":"t"}]"#;
         let entry = Entry::new("z", "c", "t", "id");
-        let file = with_entry(file, &entry).unwrap();
+        let file = with_entries(file, &[rendered(&entry)]).unwrap();
         let text = String::from_utf8(file.clone()).unwrap();
         assert!(text.contains(
             r#"{"from":"x","text":"a","timestamp":"t","big":12345678901234567890123,"s":"\ud800"} , 42"#
@@ -226,6 +303,36 @@ mod tests {
             marked_read(&big).replace(char::is_whitespace, ""),
             r#"{"n":12345678901234567890123,"read":true}"#
         );
+    }
+
+    #[test]
+    fn an_array_as_last_element_keeps_its_bracket() {
+        let file = with_entries(b"[1,[2]]", &[rendered(&Entry::new("z", "c", "t", "id"))]).unwrap();
+        assert_eq!(Inbox::parse(&file).unwrap().slices[1].get(), "[2]");
+    }
+
+    #[test]
+    fn odd_entries_are_read_leniently() {
+        let read = |slice: &str| entry_of(slice).unwrap();
+        let half = r#"{"from":"x","text":"a\ud83d b \ude00 \ud83d\ude00 \\ud800 \\\ud800","timestamp":"t"}"#;
+        assert_eq!(read(half).text, "a\u{fffd} b \u{fffd} \u{1f600} \\ud800 \\\u{fffd}");
+        let wrong = read(
+            r#"{"from":"x","text":"a","timestamp":"t","read":"yes","summary":3,"color":[],"msgV":"1","msg_id":7,"type":null}"#,
+        );
+        assert_eq!((wrong.read, &wrong.summary, &wrong.msg_id, wrong.version), (false, &None, &None, None));
+        for bad in ["42", r#"{"from":1,"text":"a","timestamp":"t"}"#, r#"{"from":"x","text":"a"}"#, "[]"] {
+            assert_eq!(entry_of(bad), None, "{bad}");
+        }
+        for slice in [
+            half,
+            r#"{"from":"x","text":"a","timestamp":"t","read":"yes"}"#,
+            r#"{"\ud800":1,"from":"x","text":"a","timestamp":"t"}"#,
+        ] {
+            let marked = marked_read(&RawValue::from_string(slice.to_owned()).unwrap());
+            assert!(read(&marked).read, "{marked}");
+        }
+        let kept = marked_read(&RawValue::from_string(half.to_owned()).unwrap());
+        assert!(kept.contains(r"a\ud83d b"), "what can stay as it is does: {kept}");
     }
 
     #[test]

@@ -78,6 +78,11 @@ impl Layout {
         self.runtime_dir.join(format!("{:016x}.{kind}", hash.0))
     }
 
+    /// Folder of the sockets of all that wait for an agent's mail: one each.
+    pub fn waiters(&self, team: &TeamName, agent: &AgentName) -> PathBuf {
+        self.socket(team, agent, "waiters")
+    }
+
     /// Path of the socket of a tmux server of our own for a team.
     pub fn tmux_socket(&self, team: &TeamName) -> PathBuf {
         self.socket(team, &AgentName::lead(), "tmux")

@@ -1,45 +1,62 @@
 //! One change of one shared file: our own queue, the original's lock directory, read, change, rename.
 
+use super::queue::Turn;
 use super::{Error, Result, TeamStore};
-use crate::protocol::layout::Fnv;
-use crate::sys::flock::Flock;
+use crate::sys::atomic_file::{self, Pending, Stamp};
 use crate::sys::lock_dir::{self, LockDir};
-use crate::sys::{self, atomic_file};
-use std::fs;
-use std::os::unix::fs::MetadataExt;
-use std::path::Path;
+use crate::sys::{self, fault};
+use std::path::{Path, PathBuf};
 use std::time::Instant;
 
 /// How often a change is begun anew because another program broke the lock or wrote without one.
-const TRIES_MAX: u32 = 5;
+pub(super) const TRIES_MAX: u32 = 5;
 
 /// A locked file of a team: first our own queue, so that only one process of ours contends with other programs.
 #[derive(Debug)]
 pub(super) struct Locked {
     // Released in this order: the shared lock, then our queue.
     lock: LockDir,
-    _queue: Option<Flock>,
+    turn: Option<Turn>,
+    /// Where the new content will be until it is renamed.
+    temporary: PathBuf,
+}
+
+/// How a replacement ended.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Replaced {
+    /// The file has the new content, and the lock was ours all along.
+    Done,
+    /// Nothing was written: another program broke in, or an entry was withdrawn.
+    Not,
+    /// Nothing was written: the record that others' entries need cannot be written. One's own needs none.
+    NotTogether,
+    /// It was written, but the lock was lost meanwhile: another program may have overwritten it.
+    Doubtful,
 }
 
 impl TeamStore {
     /// Locks `target`, whose folder must be there.
     pub(super) fn lock(&self, target: &Path) -> Result<Locked> {
-        let start = Instant::now();
-        let queue = self.enqueue(target)?;
-        let left = self.lock_budget.saturating_sub(start.elapsed());
-        Ok(Locked { lock: lock_dir::acquire(target, left)?, _queue: queue })
+        let turn = self.queue(target)?.map(|queue| queue.turn()).transpose()?;
+        self.lock_in(target, turn)
     }
 
-    /// A place in our queue for `target`. A team of another program has no state of ours, hence no queue.
-    fn enqueue(&self, target: &Path) -> Result<Option<Flock>> {
-        let dir = self.state().queues();
-        if !self.state().dir().is_dir() {
-            return Ok(None);
+    /// Locks `target`, having the turn in its queue, if it has one.
+    pub(super) fn lock_in(&self, target: &Path, mut turn: Option<Turn>) -> Result<Locked> {
+        let start = Instant::now();
+        if let Some(dead) = turn.as_ref().and_then(Turn::abandoned)
+            && lock_dir::remove_abandoned(target, dead)?
+        {
+            tracing::info!(target = %target.display(), "lock of a dead process of ours removed");
         }
-        atomic_file::make_private_dir(&dir)?;
-        let mut hash = Fnv::new();
-        hash.add(target.as_os_str().as_encoded_bytes());
-        Ok(Some(Flock::acquire_within(&dir.join(format!("{:016x}", hash.0)), self.lock_budget)?))
+        let lock = lock_dir::acquire(target, self.lock_budget.saturating_sub(start.elapsed()))?;
+        fault::point("locked");
+        let temporary = atomic_file::beside(target);
+        if let Some(turn) = &mut turn {
+            turn.sign(lock.identity(), &temporary)?;
+        }
+        fault::point("signed");
+        Ok(Locked { lock, turn, temporary })
     }
 
     /// Changes `target` under its lock. `change` gets the present bytes and answers the new ones (`None`: leave it) and
@@ -49,38 +66,88 @@ impl TeamStore {
         target: &Path,
         mut change: impl FnMut(Option<&[u8]>) -> Result<(Option<Vec<u8>>, T)>,
     ) -> Result<T> {
-        let mut tries = 0;
-        loop {
-            tries += 1;
-            let locked = self.lock(target)?;
-            let before = stamp(target);
+        let mut locked = self.lock(target)?;
+        for _ in 0..TRIES_MAX {
+            let before = Stamp::of(target);
             let bytes = atomic_file::read_optional(target)?;
             let (new, result) = change(bytes.as_deref())?;
             let Some(new) = new else { return Ok(result) };
-            match locked.replace(target, &new, before) {
-                Err(Error::Sys(sys::Error::LockLost { .. })) if tries < TRIES_MAX => {}
-                Err(e) => return Err(e),
-                Ok(()) => return Ok(result),
+            if locked.replace(&Replacement { target, bytes: &new, before, spooled: &[] })? != Replaced::Not {
+                return Ok(result);
             }
+            let turn = locked.into_turn();
+            locked = self.lock_in(target, turn)?;
         }
+        Err(lost(target))
     }
+}
+
+/// The lock was lost too often.
+pub(super) fn lost(target: &Path) -> Error {
+    sys::Error::LockLost { path: target.to_owned() }.into()
+}
+
+/// New content for a locked file.
+#[derive(Debug)]
+pub(super) struct Replacement<'a> {
+    /// The file.
+    pub target: &'a Path,
+    /// Its new content.
+    pub bytes: &'a [u8],
+    /// What it was like when it was read.
+    pub before: Option<Stamp>,
+    /// The names of others' entries in the new content.
+    pub spooled: &'a [String],
 }
 
 impl Locked {
-    /// Makes `bytes` the content of `target`, if the lock is still ours and nobody wrote without it (case C014).
-    fn replace(&self, target: &Path, bytes: &[u8], before: Option<Stamp>) -> Result<()> {
-        let pending = atomic_file::prepare(target, bytes, atomic_file::SHARED)?;
-        self.lock.verify()?;
-        if stamp(target) != before {
-            return Err(sys::Error::LockLost { path: target.to_owned() }.into());
+    /// Makes the bytes the content of the file, if the lock is still ours and nobody wrote without it (case C014).
+    pub(super) fn replace(&mut self, new: &Replacement<'_>) -> Result<Replaced> {
+        let mut pending =
+            atomic_file::prepare_at(&self.temporary, new.target, new.bytes, atomic_file::SHARED)?;
+        fault::point("prepared");
+        let result = self.rename(&mut pending, new);
+        if !matches!(result, Ok(Replaced::Done | Replaced::Doubtful))
+            && let Some(turn) = &self.turn
+        {
+            // Before the temporary file goes: its absence would mean that it was renamed.
+            turn.retract()?;
         }
-        Ok(pending.commit()?)
+        result
     }
-}
 
-/// Inode, size and mtime: what a writer without a lock changes.
-type Stamp = (u64, u64, i64, i64);
+    fn rename(&mut self, pending: &mut Pending, new: &Replacement<'_>) -> Result<Replaced> {
+        match self.turn.as_mut().map_or(Ok(true), |turn| turn.intend(new.spooled)) {
+            Ok(true) => {}
+            Ok(false) => return Ok(Replaced::Not),
+            Err(e) => {
+                tracing::warn!(error = %e, "others' entries are left to them");
+                return Ok(Replaced::NotTogether);
+            }
+        }
+        if self.lock.verify().is_err() || Stamp::of(new.target) != new.before {
+            return Ok(Replaced::Not);
+        }
+        pending.commit()?;
+        fault::point("renamed");
+        Ok(if self.lock.verify().is_ok() { Replaced::Done } else { Replaced::Doubtful })
+    }
 
-fn stamp(path: &Path) -> Option<Stamp> {
-    fs::metadata(path).ok().map(|m| (m.ino(), m.size(), m.mtime(), m.mtime_nsec()))
+    /// The turn in our queue, if there is one.
+    pub(super) fn turn(&self) -> Option<&Turn> {
+        self.turn.as_ref()
+    }
+
+    /// Tells the writers of these entries that they are in the file.
+    pub(super) fn acknowledge(&self, names: &[String]) {
+        if let Some(turn) = &self.turn {
+            turn.queue().acknowledge(names);
+        }
+    }
+
+    /// Gives the lock up and keeps the turn.
+    pub(super) fn into_turn(self) -> Option<Turn> {
+        drop(self.lock);
+        self.turn
+    }
 }

@@ -1,9 +1,13 @@
 //! One agent's inbox. Anybody appends; only its owner marks and prunes (protocol I.3).
 
+use super::guard::{Replaced, Replacement, TRIES_MAX, lost};
+use super::queue::Turn;
+use super::spool::{Item, Waited};
 use super::{Error, Result, TeamStore};
 use crate::protocol::layout::Fnv;
 use crate::protocol::{AgentName, Damage, Entry, Inbox, inbox};
-use crate::sys::{atomic_file, failed};
+use crate::sys::atomic_file::{self, Stamp};
+use crate::sys::{failed, fault};
 use serde_json::json;
 use std::collections::HashSet;
 use std::path::{Path, PathBuf};
@@ -15,6 +19,9 @@ const READ_KEPT_MAX: usize = 100;
 const READ_KEPT_BYTES_MAX: usize = 256 * 1024;
 /// How long a read that met another program's writing is repeated.
 const TORN_READ: Duration = Duration::from_millis(200);
+
+/// New bytes for the file's; `None` leaves them.
+type Edit<'a> = dyn FnMut(&[u8]) -> Result<Option<Vec<u8>>> + 'a;
 
 /// An inbox file.
 #[derive(Debug)]
@@ -84,28 +91,92 @@ impl<'a> Mailbox<'a> {
 
     /// Adds a message. It counts as sent only when this returns.
     ///
-    /// A damaged file is kept aside, once for each distinct damage, before it is replaced.
+    /// If another process of ours is writing this file, the message is spooled and goes with the next write. A damaged
+    /// file is kept aside, once for each distinct damage, before it is replaced.
     ///
     /// # Errors
     /// The lock was not had in time, or the file could not be written; then nothing was sent.
     pub fn append(&self, entry: &Entry) -> Result<()> {
         self.create()?;
-        self.store.change(&self.path, |bytes| {
-            let bytes = bytes.unwrap_or(inbox::EMPTY);
-            let new = match inbox::with_entry(bytes, entry) {
-                Err(damage) => {
-                    self.quarantine(bytes, &damage)?;
-                    inbox::with_entry(inbox::EMPTY, entry).unwrap_or_default()
-                }
-                Ok(new) => new,
-            };
-            Ok((Some(new), ()))
-        })?;
+        self.post(&inbox::rendered(entry))?;
         let about =
             json!({"from": entry.from, "to": self.agent, "msg_id": entry.msg_id, "summary": entry.summary});
         self.store.note("message_sent", &about);
         self.store.poke(&self.agent);
         Ok(())
+    }
+
+    fn post(&self, text: &str) -> Result<()> {
+        let mut own = Item { name: String::new(), text: text.to_owned() };
+        let Some(queue) = self.store.queue(&self.path)? else {
+            return self.rewrite(None, Some(&own), &mut keep);
+        };
+        if let Some(turn) = queue.try_turn()? {
+            return self.rewrite(Some(turn), Some(&own), &mut keep);
+        }
+        let spooled = match queue.submit(text) {
+            Ok(spooled) => spooled,
+            Err(e) => {
+                tracing::warn!(error = %e, "not spooled");
+                return self.rewrite(Some(queue.turn()?), Some(&own), &mut keep);
+            }
+        };
+        spooled.name().clone_into(&mut own.name);
+        match queue.wait_for(&spooled)? {
+            Waited::Written => Ok(()),
+            Waited::OurTurn(turn) => self
+                .rewrite(Some(turn), Some(&own), &mut keep)
+                .or_else(|e| queue.give_up(&spooled, e).map(drop)),
+        }
+    }
+
+    /// One write of the file: `edit` (`None`: as it is), then `own` and what other processes of ours have spooled.
+    fn rewrite(&self, mut turn: Option<Turn>, own: Option<&Item>, edit: &mut Edit<'_>) -> Result<()> {
+        let (mut is_alone, mut is_doubtful) = (false, false);
+        for _ in 0..TRIES_MAX {
+            let mut locked = self.store.lock_in(&self.path, turn.take())?;
+            let (names, mut texts) = batch(locked.turn().filter(|_| !is_alone), own);
+            let before = Stamp::of(&self.path);
+            let bytes = atomic_file::read_optional(&self.path)?.unwrap_or_else(|| inbox::EMPTY.to_vec());
+            let edited = edit(&bytes)?;
+            if is_doubtful {
+                inbox::drop_present(&bytes, &mut texts);
+            }
+            if edited.is_some() || !texts.is_empty() {
+                let new = self.added(edited.as_deref().unwrap_or(&bytes), &texts)?;
+                let new = Replacement { target: &self.path, bytes: &new, before, spooled: &names };
+                let replaced = locked.replace(&new)?;
+                is_alone |= replaced == Replaced::NotTogether;
+                // A program that is not ours removes what it has read: repeating might double.
+                is_doubtful |= replaced == Replaced::Doubtful && self.owner_is_ours();
+                if matches!(replaced, Replaced::Not | Replaced::NotTogether)
+                    || (replaced == Replaced::Doubtful && is_doubtful)
+                {
+                    turn = locked.into_turn();
+                    continue;
+                }
+            }
+            // Our own too, before the turn is anybody's: it still lies in the spool.
+            locked.acknowledge(&names);
+            locked.acknowledge(own.map(|own| own.name.clone()).as_slice());
+            fault::point("acknowledged");
+            return Ok(());
+        }
+        Err(lost(&self.path))
+    }
+
+    /// The file with more entries. A damaged one is kept aside.
+    fn added(&self, bytes: &[u8], texts: &[String]) -> Result<Vec<u8>> {
+        inbox::with_entries(bytes, texts).or_else(|damage| {
+            self.quarantine(bytes, &damage)?;
+            Ok(inbox::render(texts))
+        })
+    }
+
+    /// Whether a process of ours reads this inbox: it marks what it has read, and does not remove it.
+    fn owner_is_ours(&self) -> bool {
+        let state = self.store.state();
+        if self.agent.is_lead() { state.manifest().exists() } else { state.member(&self.agent).exists() }
     }
 
     /// What waits. Reads without a lock and never changes the file.
@@ -156,28 +227,31 @@ impl<'a> Mailbox<'a> {
     /// # Errors
     /// The lock was not had in time; the messages stay unread then and come again.
     pub fn mark_read(&self, identities: &[String]) -> Result<()> {
-        self.store.change(&self.path, |bytes| {
-            let bytes = bytes.unwrap_or(inbox::EMPTY);
-            let Ok(inbox) = Inbox::parse(bytes) else { return Ok((None, ())) };
-            let typed: Vec<(usize, Entry)> = inbox.entries().collect();
-            if typed.len() < inbox.slices.len() {
-                self.quarantine(bytes, &Damage::Json("malformed entries".to_owned()))?;
-            }
-            let mut kept: Vec<(bool, String)> = typed
-                .iter()
-                .map(|(i, entry)| match identities.contains(&entry.identity()) && !entry.read {
-                    true => (true, inbox::marked_read(inbox.slices[*i])),
-                    false => (entry.read, inbox.slices[*i].get().to_owned()),
-                })
-                .collect();
-            prune(&mut kept);
-            let slices: Vec<String> = kept.into_iter().map(|(_, slice)| slice).collect();
-            Ok((Some(inbox::render(&slices)), ()))
-        })?;
+        let turn = self.store.queue(&self.path)?.map(|queue| queue.turn()).transpose()?;
+        self.rewrite(turn, None, &mut |bytes| self.marked(bytes, identities))?;
         for identity in identities {
             self.store.note("message_read", &json!({"by": self.agent, "msg_id": identity}));
         }
         Ok(())
+    }
+
+    /// The file with these messages marked, and pruned.
+    fn marked(&self, bytes: &[u8], identities: &[String]) -> Result<Option<Vec<u8>>> {
+        let Ok(inbox) = Inbox::parse(bytes) else { return Ok(None) };
+        let typed: Vec<(usize, Entry)> = inbox.entries().collect();
+        if typed.len() < inbox.slices.len() {
+            self.quarantine(bytes, &Damage::Json("malformed entries".to_owned()))?;
+        }
+        let mut kept: Vec<(bool, String)> = typed
+            .iter()
+            .map(|(i, entry)| match identities.contains(&entry.identity()) && !entry.read {
+                true => (true, inbox::marked_read(inbox.slices[*i])),
+                false => (entry.read, inbox.slices[*i].get().to_owned()),
+            })
+            .collect();
+        prune(&mut kept);
+        let slices: Vec<String> = kept.into_iter().map(|(_, slice)| slice).collect();
+        Ok(Some(inbox::render(&slices)))
     }
 
     /// One copy per distinct damage; answers where it is.
@@ -192,6 +266,24 @@ impl<'a> Mailbox<'a> {
         }
         Ok(copy)
     }
+}
+
+/// Leaves the file as it is.
+fn keep(_: &[u8]) -> Result<Option<Vec<u8>>> {
+    Ok(None)
+}
+
+/// Everything that is to be added, in the order of arrival, and the names of what is others'.
+fn batch(turn: Option<&Turn>, own: Option<&Item>) -> (Vec<String>, Vec<String>) {
+    let mut all = turn.map(Turn::spooled).unwrap_or_default();
+    all.retain(|item| own.is_none_or(|own| own.name != item.name));
+    let names = all.iter().map(|item| item.name.clone()).collect();
+    if let Some(own) = own {
+        // What never was in the spool came last.
+        let at = all.iter().position(|item| !own.name.is_empty() && item.name > own.name);
+        all.insert(at.unwrap_or(all.len()), own.clone());
+    }
+    (names, all.into_iter().map(|item| item.text).collect())
 }
 
 /// Drops the oldest read slices beyond the limits.

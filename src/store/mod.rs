@@ -4,14 +4,18 @@
 mod event_log;
 mod guard;
 mod launch_file;
+mod mail_watch;
 mod mailbox;
 mod member_file;
+mod queue;
 mod records;
+mod spool;
 mod task_board;
 mod team_file;
 
 pub use event_log::EventLog;
 pub use launch_file::LaunchFile;
+pub use mail_watch::{MailWatch, Seen};
 pub use mailbox::{Mailbox, Unread};
 pub use member_file::{Exit, MemberRecord, MemberState, PlaceRecord, ProcessRecord};
 pub use records::{HomeRecord, Leader, LeaderMode, LimitsRecord, Manifest};
@@ -159,8 +163,10 @@ impl TeamStore {
         self.poke(&AgentName::lead());
     }
 
-    /// Wakes whoever waits for mail of `agent` in a loop of ours.
+    /// Wakes whoever waits for mail of `agent` in a loop of ours: the one that owns its wake socket, and all that wait
+    /// beside it.
     pub fn poke(&self, agent: &AgentName) {
         sys::socket::poke(&self.layout.socket(&self.name, agent, "wake"));
+        sys::socket::poke_all(&self.layout.waiters(&self.name, agent));
     }
 }

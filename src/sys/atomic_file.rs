@@ -3,14 +3,39 @@
 use super::{Result, failed};
 use std::fs;
 use std::io::{self, Write};
-use std::os::unix::fs::{OpenOptionsExt, PermissionsExt};
+use std::os::unix::fs::{MetadataExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
-use tempfile::NamedTempFile;
+use std::time::{Duration, SystemTime};
+use tempfile::{NamedTempFile, TempPath};
 
 /// Mode of a new file that other programs share (before the umask).
 pub const SHARED: u32 = 0o666;
 /// Mode of a new file that is ours alone.
 pub const PRIVATE: u32 = 0o600;
+
+/// Inode, size and mtime of a file: what every writer changes.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Stamp {
+    inode: u64,
+    size: u64,
+    mtime: (i64, i64),
+}
+
+impl Stamp {
+    /// Of the file at `path`, if there is one.
+    pub fn of(path: &Path) -> Option<Stamp> {
+        let meta = fs::metadata(path).ok()?;
+        Some(Stamp { inode: meta.ino(), size: meta.size(), mtime: (meta.mtime(), meta.mtime_nsec()) })
+    }
+
+    /// Whether the mtime lies further back than `age`. One in the future does not.
+    pub fn is_older_than(&self, age: Duration) -> bool {
+        let now = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).unwrap_or_default();
+        let now = i64::try_from(now.as_secs()).unwrap_or(i64::MAX);
+        let age = i64::try_from(age.as_secs()).unwrap_or(i64::MAX);
+        now.saturating_sub(self.mtime.0) > age
+    }
+}
 
 /// New content, written and synced next to its target, not yet visible. Dropping it removes it.
 #[derive(Debug)]
@@ -24,9 +49,24 @@ pub struct Pending {
 /// # Errors
 /// Whatever the file system answers, a full disk among it; the target is untouched then.
 pub fn prepare(target: &Path, bytes: &[u8], mode: u32) -> Result<Pending> {
-    let pending = stage(target, bytes, mode)?;
+    prepare_at(&beside(target), target, bytes, mode)
+}
+
+/// As [`prepare`], at a path that [`beside`] gave.
+///
+/// # Errors
+/// As [`prepare`].
+pub fn prepare_at(path: &Path, target: &Path, bytes: &[u8], mode: u32) -> Result<Pending> {
+    let pending = stage(path, target, bytes, mode)?;
     pending.file.as_file().sync_data().map_err(failed("write", target))?;
     Ok(pending)
+}
+
+/// A path for new content of `target`: in the same folder, named as the original names such files.
+pub fn beside(target: &Path) -> PathBuf {
+    let mut name = target.file_name().unwrap_or_default().to_owned();
+    name.push(format!(".tmp.{:08x}", fastrand::u32(..)));
+    target.with_file_name(name)
 }
 
 /// Writes a whole file in one visible step, without waiting for the disk: for what is void after a crash of the
@@ -35,23 +75,17 @@ pub fn prepare(target: &Path, bytes: &[u8], mode: u32) -> Result<Pending> {
 /// # Errors
 /// As [`write()`].
 pub fn write_unsynced(target: &Path, bytes: &[u8], mode: u32) -> Result<()> {
-    stage(target, bytes, mode)?.commit()
+    stage(&beside(target), target, bytes, mode)?.commit()
 }
 
-fn stage(target: &Path, bytes: &[u8], mode: u32) -> Result<Pending> {
-    let dir = target.parent().unwrap_or(Path::new("."));
-    let mut prefix = target.file_name().unwrap_or_default().to_owned();
-    prefix.push(".tmp.");
+fn stage(path: &Path, target: &Path, bytes: &[u8], mode: u32) -> Result<Pending> {
     let wrote = (|| {
-        let mut file = tempfile::Builder::new()
-            .prefix(&prefix)
-            .rand_bytes(8)
-            .permissions(fs::Permissions::from_mode(mode))
-            .tempfile_in(dir)?;
+        let file = fs::OpenOptions::new().write(true).create_new(true).mode(mode).open(path)?;
+        let mut file = NamedTempFile::from_parts(file, TempPath::try_from_path(path)?);
         if let Ok(old) = fs::metadata(target) {
             file.as_file().set_permissions(old.permissions())?;
         }
-        file.write_all(bytes)?;
+        file.as_file_mut().write_all(bytes)?;
         Ok(file)
     })();
     let file = wrote.map_err(failed("write", target))?;
@@ -62,11 +96,10 @@ impl Pending {
     /// Makes the new content visible in one step.
     ///
     /// # Errors
-    /// The rename's; the target is untouched then.
-    pub fn commit(self) -> Result<()> {
-        let target = self.target;
-        self.file.persist(&target).map_err(|e| failed("replace", &target)(e.error))?;
-        Ok(())
+    /// The rename's; the target is untouched and the new content still beside it then.
+    pub fn commit(&mut self) -> Result<()> {
+        // Dropping it later finds nothing to remove.
+        fs::rename(self.file.path(), &self.target).map_err(failed("replace", &self.target))
     }
 }
 
@@ -179,6 +212,7 @@ fn copy_tree(from: &Path, to: &Path) -> io::Result<()> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use std::os::unix::fs::PermissionsExt;
 
     #[test]
     fn an_existing_file_keeps_its_mode_and_no_temporary_stays() {

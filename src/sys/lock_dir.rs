@@ -7,12 +7,15 @@
 
 use super::signals::{self, HeldBack};
 use super::{Error, Result, failed};
-use nix::sys::stat::{UtimensatFlags, utimensat};
+use nix::sys::stat::futimens;
 use nix::sys::time::TimeSpec;
-use std::fs;
+use std::fs::{self, File};
 use std::io;
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
+use std::sync::mpsc::{RecvTimeoutError, Sender, channel};
+use std::sync::{Arc, Mutex, PoisonError};
+use std::thread::JoinHandle;
 use std::time::{Duration, Instant, SystemTime};
 
 /// Age of the directory's mtime from which a lock counts as abandoned.
@@ -22,11 +25,18 @@ pub const FIRST_WAITS_MS: [u64; 10] = [5, 10, 20, 40, 80, 100, 100, 100, 100, 10
 /// How long we go on after the original would have given up: longer than a stale lock lives.
 pub const DEFAULT_BUDGET: Duration = Duration::from_secs(15);
 
+/// How often a holder renews the mtime, as the library does it: at half of [`STALE`] at the latest.
+const RENEW_EVERY: Duration = Duration::from_secs(4);
+/// Name of a stale lock that is being looked at.
+const CAUGHT: &str = ".throng-stale-";
+
 /// Inode and mtime of a lock directory.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-struct Identity {
-    inode: u64,
-    mtime: (i64, i64),
+pub struct Identity {
+    /// Inode number.
+    pub inode: u64,
+    /// Seconds and nanoseconds since 1970, as the file system gave them back.
+    pub mtime: (i64, i64),
 }
 
 impl Identity {
@@ -43,12 +53,26 @@ impl Identity {
     }
 }
 
-/// A held lock directory. Signals that end us wait until it is dropped.
+/// A held lock directory. A thread renews its mtime as long as it is held; signals that end us wait until it is dropped.
 #[derive(Debug)]
 pub struct LockDir {
-    path: PathBuf,
-    identity: Identity,
+    own: Arc<Own>,
+    keeper: Option<(Sender<()>, JoinHandle<()>)>,
     _signals: HeldBack,
+}
+
+/// The directory that we made. That it is open keeps its inode number from being given to another.
+#[derive(Debug)]
+struct Own {
+    path: PathBuf,
+    dir: File,
+    identity: Mutex<Identity>,
+}
+
+fn path_of(target: &Path) -> PathBuf {
+    let mut path = target.as_os_str().to_owned();
+    path.push(".lock");
+    PathBuf::from(path)
 }
 
 /// Locks the file `target` by its directory `target.lock`: the original's ten retries, then on with jitter until
@@ -58,16 +82,14 @@ pub struct LockDir {
 /// [`Error::LockBusy`] after the budget; [`Error::LockForeign`] for a thing that is no lock directory; at once,
 /// naming the path, whatever is not contention (no permission, read-only, no space, a file among the parents).
 pub fn acquire(target: &Path, budget: Duration) -> Result<LockDir> {
-    let mut path = target.as_os_str().to_owned();
-    path.push(".lock");
-    let path = PathBuf::from(path);
+    let path = path_of(target);
     let start = Instant::now();
     let mut waits = FIRST_WAITS_MS.iter();
     let mut seen = Seen { identity: None, since: start };
     loop {
         let signals = signals::hold_back();
         match fs::create_dir(&path) {
-            Ok(()) => return claim(path, signals),
+            Ok(()) => return claim(&path, signals),
             Err(e) if e.kind() == io::ErrorKind::AlreadyExists => {}
             Err(e) => return Err(failed("make lock directory", &path)(e)),
         }
@@ -106,27 +128,60 @@ impl Seen {
     }
 }
 
-/// Sets an mtime of our own on the fresh directory and reads it back: file systems round.
-fn claim(path: PathBuf, signals: HeldBack) -> Result<LockDir> {
-    let set = (|| {
-        let now = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).unwrap_or_default();
-        let now = TimeSpec::from_duration(now);
-        utimensat(nix::fcntl::AT_FDCWD, &path, &now, &now, UtimensatFlags::NoFollowSymlink)?;
-        fs::symlink_metadata(&path)
-    })();
-    match set {
-        Ok(meta) => Ok(LockDir { path, identity: Identity::of(&meta), _signals: signals }),
+/// Sets an mtime of our own on the fresh directory and starts to keep it.
+fn claim(path: &Path, signals: HeldBack) -> Result<LockDir> {
+    let own = File::open(path).and_then(|dir| {
+        let identity = Mutex::new(renewed(&dir)?);
+        Ok(Arc::new(Own { path: path.to_owned(), dir, identity }))
+    });
+    match own {
+        Ok(own) => Ok(LockDir { keeper: keep(&own), own, _signals: signals }),
         Err(e) => {
-            let _ = fs::remove_dir(&path);
-            Err(failed("mark lock directory", &path)(e))
+            let _ = fs::remove_dir(path);
+            Err(failed("mark lock directory", path)(e))
         }
+    }
+}
+
+/// Sets the mtime to now and reads it back, since file systems round (case C007).
+fn renewed(dir: &File) -> io::Result<Identity> {
+    let now = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).unwrap_or_default();
+    let now = TimeSpec::from_duration(now);
+    futimens(dir, &now, &now)?;
+    Ok(Identity::of(&dir.metadata()?))
+}
+
+/// Renews the mtime until told to stop. Where no thread is to be had, a hold must end within [`STALE`].
+fn keep(own: &Arc<Own>) -> Option<(Sender<()>, JoinHandle<()>)> {
+    let own = Arc::clone(own);
+    let (stop, stopped) = channel();
+    let renew = move || {
+        while stopped.recv_timeout(RENEW_EVERY) == Err(RecvTimeoutError::Timeout) {
+            if own.renew().is_err() {
+                return;
+            }
+        }
+    };
+    std::thread::Builder::new().stack_size(64 * 1024).spawn(renew).ok().map(|thread| (stop, thread))
+}
+
+/// Removes the lock of a holder that is known to be dead, if it is still the one with this identity. Answers whether it was.
+///
+/// # Errors
+/// The file system's.
+pub fn remove_abandoned(target: &Path, identity: Identity) -> Result<bool> {
+    let path = path_of(target);
+    match fs::symlink_metadata(&path) {
+        Ok(meta) if meta.is_dir() && Identity::of(&meta) == identity => take_away(&path, identity),
+        _ => Ok(false),
     }
 }
 
 /// Takes a stale lock away: renamed first, since two waiters may both have judged it stale, then looked at again, and
 /// put back if it was not what we judged. Answers whether the path may be free now.
 fn take_away(path: &Path, judged: Identity) -> Result<bool> {
-    let caught = path.with_file_name(format!(".throng-stale-{:016x}", fastrand::u64(..)));
+    sweep(path);
+    let caught = path.with_file_name(format!("{CAUGHT}{:016x}", fastrand::u64(..)));
     match fs::rename(path, &caught) {
         Ok(()) => {}
         Err(e) if e.kind() == io::ErrorKind::NotFound => return Ok(true),
@@ -145,6 +200,18 @@ fn take_away(path: &Path, judged: Identity) -> Result<bool> {
     }
     put_back(&caught, path);
     Ok(false)
+}
+
+/// Removes what takers left that were killed between their two steps. A fresh one may have to be put back by its taker.
+fn sweep(lock: &Path) {
+    let Some(Ok(entries)) = lock.parent().map(fs::read_dir) else { return };
+    for entry in entries.filter_map(io::Result::ok) {
+        if entry.file_name().as_encoded_bytes().starts_with(CAUGHT.as_bytes())
+            && entry.metadata().is_ok_and(|meta| Identity::of(&meta).age_s() > STALE.as_secs_f64())
+        {
+            let _ = fs::remove_dir(entry.path());
+        }
+    }
 }
 
 /// Best effort: where a newer lock stands already, the one we caught is void and its holder will see it is lost.
@@ -166,24 +233,47 @@ fn rename_to_free_name(from: &Path, to: &Path) -> io::Result<()> {
     if to.exists() { Err(io::ErrorKind::AlreadyExists.into()) } else { fs::rename(from, to) }
 }
 
+impl Own {
+    fn verify(&self, identity: Identity) -> Result<()> {
+        match fs::symlink_metadata(&self.path) {
+            Ok(meta) if Identity::of(&meta) == identity => Ok(()),
+            _ => Err(Error::LockLost { path: self.path.clone() }),
+        }
+    }
+
+    fn renew(&self) -> Result<()> {
+        let mut identity = self.identity.lock().unwrap_or_else(PoisonError::into_inner);
+        self.verify(*identity)?;
+        *identity = renewed(&self.dir).map_err(failed("renew lock", &self.path))?;
+        Ok(())
+    }
+}
+
 impl LockDir {
     /// Checks that the lock is still ours; to be called right before the data's rename.
     ///
     /// # Errors
     /// [`Error::LockLost`].
     pub fn verify(&self) -> Result<()> {
-        match fs::symlink_metadata(&self.path) {
-            Ok(meta) if Identity::of(&meta) == self.identity => Ok(()),
-            _ => Err(Error::LockLost { path: self.path.clone() }),
-        }
+        let identity = self.own.identity.lock().unwrap_or_else(PoisonError::into_inner);
+        self.own.verify(*identity)
+    }
+
+    /// What tells this lock from every other one. It changes with each renewal.
+    pub fn identity(&self) -> Identity {
+        *self.own.identity.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
 impl Drop for LockDir {
     /// Releases only what is still ours (case C006).
     fn drop(&mut self) {
+        if let Some((stop, thread)) = self.keeper.take() {
+            drop(stop);
+            let _ = thread.join();
+        }
         if self.verify().is_ok() {
-            let _ = fs::remove_dir(&self.path);
+            let _ = fs::remove_dir(&self.own.path);
         }
     }
 }
@@ -194,7 +284,7 @@ mod tests {
     use std::fs::FileTimes;
 
     fn set_mtime(path: &Path, mtime: SystemTime) {
-        fs::File::open(path).unwrap().set_times(FileTimes::new().set_modified(mtime)).unwrap();
+        File::open(path).unwrap().set_times(FileTimes::new().set_modified(mtime)).unwrap();
     }
 
     fn world() -> (tempfile::TempDir, PathBuf, PathBuf) {
@@ -271,6 +361,50 @@ mod tests {
         let error = acquire(&target, DEFAULT_BUDGET).unwrap_err();
         assert!(error.to_string().contains("bob.json.lock"), "{error}");
         assert_eq!(fs::read(lock.join("inside")).unwrap(), b"y");
+    }
+
+    #[test]
+    fn case_c007_a_held_lock_is_renewed_and_stays_ours() {
+        let (_dir, target, lock) = world();
+        let held = acquire(&target, DEFAULT_BUDGET).unwrap();
+        let first = held.identity();
+        let start = Instant::now();
+        while held.identity() == first {
+            assert!(start.elapsed() < 3 * RENEW_EVERY, "never renewed");
+            std::thread::sleep(Duration::from_millis(20));
+            held.verify().unwrap();
+        }
+        assert!(!remove_abandoned(&target, first).unwrap(), "that was another one");
+        held.verify().unwrap();
+        drop(held);
+        assert!(!lock.exists());
+    }
+
+    #[test]
+    fn a_dead_holders_lock_goes_at_once_with_what_dead_takers_left() {
+        let (dir, target, lock) = world();
+        fs::create_dir(&lock).unwrap();
+        let left = dir.path().join(format!("{CAUGHT}0"));
+        fs::create_dir(&left).unwrap();
+        set_mtime(&left, SystemTime::now() - Duration::from_secs(11));
+        let identity = Identity::of(&fs::metadata(&lock).unwrap());
+        let other = Identity { inode: identity.inode + 1, ..identity };
+        assert!(!remove_abandoned(&target, other).unwrap());
+        assert!(lock.is_dir());
+        assert!(remove_abandoned(&target, identity).unwrap());
+        assert_eq!(fs::read_dir(dir.path()).unwrap().count(), 0);
+    }
+
+    #[test]
+    fn case_c010_what_is_no_contention_fails_at_once_and_names_the_path() {
+        let (dir, _, _) = world();
+        fs::write(dir.path().join("file"), "x").unwrap();
+        for target in [dir.path().join("file/bob.json"), dir.path().join("missing/bob.json")] {
+            let start = Instant::now();
+            let error = acquire(&target, DEFAULT_BUDGET).unwrap_err();
+            assert!(start.elapsed() < Duration::from_secs(5));
+            assert!(error.to_string().contains(&*path_of(&target).to_string_lossy()), "{error}");
+        }
     }
 
     #[test]

@@ -3,6 +3,7 @@
 //! Nothing here knows a team or an agent. Every error names the deed and the path.
 
 pub mod atomic_file;
+pub mod fault;
 pub mod flock;
 pub mod lock_dir;
 pub mod outlet;

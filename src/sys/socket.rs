@@ -26,11 +26,16 @@ pub fn private_dir(path: &Path) -> Result<()> {
     Ok(())
 }
 
+/// How often joining a folder that others are just leaving is tried.
+const JOIN_TRIES_MAX: u32 = 100;
+
 /// The receiving end of pokes: a datagram socket that is removed on drop.
 #[derive(Debug)]
 pub struct Waker {
     socket: UnixDatagram,
     path: PathBuf,
+    /// Its folder, if it is one of several: goes with the last of them.
+    folder: Option<PathBuf>,
 }
 
 impl Waker {
@@ -42,7 +47,31 @@ impl Waker {
         atomic_file::remove_optional(path)?;
         let socket = UnixDatagram::bind(path).map_err(failed("listen on", path))?;
         socket.set_nonblocking(true).map_err(failed("listen on", path))?;
-        Ok(Waker { socket, path: path.to_owned() })
+        Ok(Waker { socket, path: path.to_owned(), folder: None })
+    }
+
+    /// Listens with a socket of its own among those in `folder`, which [`poke_all`] wakes.
+    ///
+    /// # Errors
+    /// The system call's.
+    pub fn join(folder: &Path) -> Result<Waker> {
+        let mut tries = 0;
+        loop {
+            tries += 1;
+            private_dir(folder)?;
+            let path = folder.join(format!("{}-{:04x}", std::process::id(), fastrand::u16(..)));
+            match UnixDatagram::bind(&path) {
+                Ok(socket) => {
+                    socket.set_nonblocking(true).map_err(failed("listen on", &path))?;
+                    return Ok(Waker { socket, path, folder: Some(folder.to_owned()) });
+                }
+                // The last of the others has just left and taken the folder along, or the name is taken.
+                Err(e)
+                    if tries < JOIN_TRIES_MAX
+                        && matches!(e.kind(), io::ErrorKind::NotFound | io::ErrorKind::AddrInUse) => {}
+                Err(e) => return Err(failed("listen on", &path)(e)),
+            }
+        }
     }
 
     /// Takes all pokes that have come. Answers whether there were any.
@@ -82,14 +111,31 @@ impl AsFd for Waker {
 impl Drop for Waker {
     fn drop(&mut self) {
         let _ = fs::remove_file(&self.path);
+        if let Some(folder) = &self.folder {
+            let _ = fs::remove_dir(folder);
+        }
     }
 }
 
 /// Wakes whoever listens at `path`. A poke is a hint: nobody there is fine, the receiver's poll is the truth.
 pub fn poke(path: &Path) {
-    if let Ok(socket) = UnixDatagram::unbound() {
-        let _ = socket.set_nonblocking(true);
-        let _ = socket.send_to(b"p", path);
+    let _ = send_poke(path);
+}
+
+fn send_poke(path: &Path) -> io::Result<()> {
+    let socket = UnixDatagram::unbound()?;
+    socket.set_nonblocking(true)?;
+    socket.send_to(b"p", path).map(drop)
+}
+
+/// Wakes all that listen in `folder`, and removes the sockets of those that were killed.
+pub fn poke_all(folder: &Path) {
+    let Ok(entries) = fs::read_dir(folder) else { return };
+    for path in entries.filter_map(|e| Some(e.ok()?.path())) {
+        if send_poke(&path).is_err_and(|e| e.kind() == io::ErrorKind::ConnectionRefused) {
+            let _ = fs::remove_file(&path);
+            let _ = fs::remove_dir(folder);
+        }
     }
 }
 
@@ -112,4 +158,24 @@ pub fn poll_readable(fds: &[BorrowedFd<'_>], limit: Duration) -> Vec<bool> {
     let timeout = PollTimeout::try_from(limit).unwrap_or(PollTimeout::NONE);
     let _ = poll(&mut polled, timeout);
     polled.iter().map(|fd| fd.any().unwrap_or(false)).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn all_in_a_folder_are_woken_and_the_dead_are_swept() {
+        let dir = tempfile::tempdir().unwrap();
+        let folder = dir.path().join("w");
+        let (one, two) = (Waker::join(&folder).unwrap(), Waker::join(&folder).unwrap());
+        // A killed one leaves its socket.
+        drop(UnixDatagram::bind(folder.join("dead")).unwrap());
+        poke_all(&folder);
+        assert!(one.wait(Duration::from_secs(5)) && two.wait(Duration::from_secs(5)));
+        assert_eq!(fs::read_dir(&folder).unwrap().count(), 2);
+        drop((one, two));
+        assert!(!folder.exists());
+        poke_all(&folder);
+    }
 }

@@ -1,5 +1,7 @@
 //! File events of a directory, for writers that do not poke us. Where none are to be had, only time passes.
 
+use super::socket::{Waker, poll_readable};
+use std::os::fd::{AsFd, BorrowedFd};
 use std::path::Path;
 use std::time::Duration;
 
@@ -33,23 +35,36 @@ impl DirWatch {
         }
     }
 
-    /// Waits for a change, at most `limit` and at most the poll interval: the caller looks at the truth after each.
-    pub fn wait(&self, limit: Duration) {
+    /// Waits for a change or a poke, at most `limit` and at most the poll interval: the caller looks at the truth after
+    /// each.
+    pub fn wait_or_poke(&self, waker: Option<&Waker>, limit: Duration) {
+        let events = self.descriptor();
+        let fds: Vec<_> = events.into_iter().chain(waker.map(AsFd::as_fd)).collect();
+        let poll = if events.is_some() { POLL } else { POLL_DEAF };
+        poll_readable(&fds, limit.min(poll));
+        waker.map(Waker::drain);
         #[cfg(target_os = "linux")]
         if let Some(events) = &self.events {
-            use std::os::fd::AsFd;
-            super::socket::poll_readable(&[events.as_fd()], limit.min(POLL));
             while events.read_events().is_ok_and(|read| !read.is_empty()) {}
-            return;
         }
-        std::thread::sleep(limit.min(POLL_DEAF));
+    }
+
+    /// Waits for a change, as [`DirWatch::wait_or_poke`] without pokes.
+    pub fn wait(&self, limit: Duration) {
+        self.wait_or_poke(None, limit);
+    }
+
+    /// Whether there are no events to be had: then looks are frequent instead.
+    pub fn is_deaf(&self) -> bool {
+        self.descriptor().is_none()
     }
 
     /// The descriptor that becomes readable on a change, where there is one.
-    #[cfg(target_os = "linux")]
-    pub fn descriptor(&self) -> Option<std::os::fd::BorrowedFd<'_>> {
-        use std::os::fd::AsFd;
-        self.events.as_ref().map(AsFd::as_fd)
+    fn descriptor(&self) -> Option<BorrowedFd<'_>> {
+        #[cfg(target_os = "linux")]
+        return self.events.as_ref().map(AsFd::as_fd);
+        #[cfg(not(target_os = "linux"))]
+        None
     }
 }
 
@@ -66,5 +81,19 @@ mod tests {
         let start = Instant::now();
         watch.wait(Duration::from_secs(1));
         assert!(start.elapsed() < Duration::from_millis(900));
+    }
+
+    #[test]
+    fn a_poke_wakes_a_deaf_one_too() {
+        let dir = tempfile::tempdir().unwrap();
+        let watch = DirWatch::new(&[&dir.path().join("missing")]);
+        assert!(watch.is_deaf());
+        let waker = Waker::join(&dir.path().join("w")).unwrap();
+        crate::sys::socket::poke(waker.path());
+        let start = Instant::now();
+        watch.wait_or_poke(Some(&waker), Duration::from_secs(5));
+        assert!(start.elapsed() < POLL_DEAF, "{:?}", start.elapsed());
+        watch.wait_or_poke(Some(&waker), Duration::from_secs(5));
+        assert!(start.elapsed() >= POLL_DEAF, "drained, it waits for the next look");
     }
 }

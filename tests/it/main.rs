@@ -21,6 +21,7 @@ mod inbox;
 mod iterm;
 mod launch;
 mod lock;
+mod mail;
 mod names;
 mod output;
 mod owner;
