@@ -127,11 +127,9 @@ pub fn close(store: &TeamStore, keep_tasks: KeepTasks, environment: &Environment
     // A killed process leaves its socket.
     for name in store.member_records().into_iter().map(|r| r.name).chain([AgentName::lead()]) {
         for kind in ["ctl", "spawn", "wake"] {
-            let path = store.layout().socket(store.name(), &name, kind);
-            if path.exists() && !sys::socket::has_listener(&path) {
-                sys::atomic_file::remove_optional(&path)?;
-            }
+            sys::socket::remove_dead(&store.layout().socket(store.name(), &name, kind))?;
         }
+        sys::socket::remove_dead(&store.layout().waiters(store.name(), &name))?;
     }
     store.note("team_ended", &serde_json::json!({}));
     Ok(())

@@ -149,6 +149,23 @@ pub fn has_listener(path: &Path) -> bool {
     !(stream.is_err_and(is_refused) || datagram.is_err_and(is_refused))
 }
 
+/// Removes a socket that a killed process left, or those in a folder, and the folder if nothing else is in it.
+///
+/// # Errors
+/// The file system's.
+pub fn remove_dead(path: &Path) -> Result<()> {
+    if !path.is_dir() {
+        let is_dead = path.exists() && !has_listener(path);
+        return if is_dead { atomic_file::remove_optional(path) } else { Ok(()) };
+    }
+    for entry in fs::read_dir(path).map_err(failed("read directory", path))?.flatten() {
+        remove_dead(&entry.path())?;
+    }
+    // Somebody may be waiting in it again.
+    let _ = fs::remove_dir(path);
+    Ok(())
+}
+
 /// Waits until one of the descriptors can be read or has hung up; `Duration::MAX` waits for ever.
 pub fn poll_readable(fds: &[BorrowedFd<'_>], limit: Duration) -> Vec<bool> {
     use nix::poll::{PollFd, PollFlags, PollTimeout, poll};

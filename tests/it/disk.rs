@@ -129,3 +129,21 @@ fn case_c012_a_full_state_folder_does_not_lose_a_message() {
     world.throng(["down", "demo"]).run().ok();
     world.assert_nothing_left();
 }
+
+#[test]
+fn probe_h09_a_team_file_that_may_not_be_read_is_named_and_left_alone() {
+    let world = World::new();
+    plant(&world);
+    let program = world.program_for_all();
+    let path = world.team("demo").config_path();
+    set_mode(&path, 0o000);
+    if is_root() {
+        set_mode(&world.state_dir(), 0o777);
+        set_mode(&world.root().join("run"), 0o777);
+    }
+    for args in [&["status", "--team", "demo"][..], &["send", "bob", "x", "--team", "demo"]] {
+        let outcome = unprivileged(&world, &program, args).run();
+        outcome.code(2).complains(path.to_str().unwrap()).complains("ermission denied");
+    }
+    assert_eq!(fs::metadata(&path).unwrap().permissions().mode() & 0o777, 0);
+}

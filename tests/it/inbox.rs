@@ -339,3 +339,68 @@ fn case_c110_a_long_text_comes_by_stdin_or_file() {
     assert!(taken.ok().stdout == long, "printed as it was piped in");
     world.throng(["send", "bob", "@no-such.txt", "--team", "demo"]).run().code(2).complains("no-such.txt");
 }
+
+#[test]
+fn probe_q105_reading_and_writing_at_once_loses_nothing_and_gives_nothing_twice() {
+    const WRITERS: usize = 3;
+    const MESSAGES: usize = 15;
+    let world = World::new();
+    world.spawn_sleeper("demo", "bob");
+    let mut taken: Vec<String> = Vec::new();
+    std::thread::scope(|scope| {
+        for w in 0..WRITERS {
+            let world = &world;
+            scope.spawn(move || {
+                for m in 0..MESSAGES {
+                    world.throng(["send", "bob", &format!("{w}.{m}"), "--team", "demo"]).run().ok();
+                }
+            });
+        }
+        while taken.len() < WRITERS * MESSAGES {
+            let take = world.throng(["inbox", "take", "--wait", "--timeout", "20s", "--team", "demo"]);
+            taken.extend(take.by("bob").run().ok().stdout.lines().map(str::to_owned));
+        }
+    });
+    world.throng(["inbox", "take", "--team", "demo"]).by("bob").run().code(3);
+    taken.sort();
+    let mut expected: Vec<String> =
+        (0..WRITERS).flat_map(|w| (0..MESSAGES).map(move |m| format!("{w}.{m}"))).collect();
+    expected.sort();
+    assert_eq!(taken, expected);
+}
+
+#[test]
+fn case_c021_probe_q108_a_message_that_was_not_printed_comes_again() {
+    let world = World::new();
+    let team = world.plant_team("demo", &["bob"]);
+    let long = "x".repeat(1 << 20);
+    world.throng(["send", "bob", "-", "--team", "demo"]).stdin(&long).run().ok();
+    // A reader that reads nothing: the pipe is full, and the taker killed in the middle of its print.
+    let (ours, theirs) = std::io::pipe().unwrap();
+    let taker = world.throng(["inbox", "take", "--team", "demo"]).by("bob").stdout(theirs).start();
+    until("it waits for its reader", || {
+        fs::read_to_string(format!("/proc/{}/wchan", taker.pid())).is_ok_and(|w| w.contains("pipe_write"))
+            || fs::read_to_string(format!("/proc/{}/stat", taker.pid())).is_ok_and(|s| s.contains(") S "))
+    });
+    taker.signal(nix::sys::signal::Signal::SIGKILL);
+    taker.wait();
+    drop(ours);
+    assert_eq!(team.inbox("bob")[0]["read"], false);
+    let again = world.throng(["inbox", "take", "--team", "demo"]).by("bob").run();
+    assert!(again.ok().stdout.len() == long.len() + 1);
+    world.throng(["inbox", "take", "--team", "demo"]).by("bob").run().code(3);
+}
+
+#[test]
+fn read_messages_are_pruned_by_number_and_size() {
+    let world = World::new();
+    let team = world.plant_team("demo", &["bob"]);
+    let entry = |i: usize| json!({"from": "lead", "text": format!("old {i}"), "timestamp": "2030-01-02T03:04:05.678Z", "msg_id": i.to_string(), "read": true});
+    let mut entries: Vec<Value> = (0..1500).map(entry).collect();
+    entries.insert(3, json!({"from": "lead", "text": "unread", "timestamp": "2030-01-02T03:04:05.678Z"}));
+    team.plant_inbox("bob", Value::from(entries).to_string());
+    world.throng(["inbox", "take", "--team", "demo"]).by("bob").run().ok().prints("unread\n");
+    let kept = team.texts("bob");
+    assert!(kept.len() <= 101, "{} are kept", kept.len());
+    assert_eq!(kept.last().unwrap(), "old 1499", "the newest stay");
+}

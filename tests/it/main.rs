@@ -25,6 +25,7 @@ mod mail;
 mod names;
 mod output;
 mod owner;
+mod readme;
 mod retire;
 mod run;
 mod states;

@@ -91,7 +91,9 @@ fn every_verb_works_on_it_from_another_process() {
     let list = world.throng(["task", "list"]).run();
     assert_eq!(list.ok().stdout, "1  completed  worker  First\n2  failed     idle    Second: no reason\n");
     let status = team.status();
-    assert_eq!(status["tasks"], json!({"all": 2, "completed": 1, "failed": 1, "trouble": null}));
+    for (key, count) in [("all", 2), ("completed", 1), ("failed", 1)] {
+        assert_eq!(status["tasks"][key], count, "{key}");
+    }
     // The leader's mail is the person's.
     world.throng(["send", "lead", "question?"]).by("worker").run().ok();
     assert_eq!(team.status()["lead_unread"], 1);
