@@ -8,6 +8,7 @@ use crate::config::plan::{MemberPlan, Restart, Word};
 use crate::driver::{self, Prepared};
 use crate::protocol::{AgentName, Entry, Member, names, timestamp};
 use crate::store::{self, LaunchFile, Manifest, MemberState, PlaceRecord, ProcessRecord, TeamStore};
+use crate::sys::fault;
 use crate::sys::flock::Flock;
 use crate::sys::process::{self, Process};
 use std::collections::BTreeMap;
@@ -112,8 +113,10 @@ fn steps(spawn: &Spawn<'_>, launch: &str, done: &mut Vec<Done>) -> Result<PlaceR
     // The name is reserved, so a row of it that is not of our making is another program's.
     let mine =
         members.iter().any(|m| m.name == *agent && m.row.as_ref().is_some_and(|r| r.joined_at.is_some()));
+    fault::point("spawn:launch");
     let color = add_row(spawn, &cwd, if mine { Namesake::Ours } else { Namesake::Foreign })?;
     done.push(Done::Row);
+    fault::point("spawn:row");
     let id = uuid::Uuid::new_v4().to_string();
     done.push(Done::Inbox(spawn.plan.prompt.as_ref().map(|_| id.clone())));
     let mailbox = store.mailbox(agent);
@@ -122,6 +125,7 @@ fn steps(spawn: &Spawn<'_>, launch: &str, done: &mut Vec<Done>) -> Result<PlaceR
         let entry = Entry::new(names::LEAD, prompt, &timestamp::format(SystemTime::now()), &id);
         mailbox.append(&entry).map_err(failed("write its prompt"))?;
     }
+    fault::point("spawn:inbox");
     let program = &spawn.config.environment.program;
     let open = backend::Launch { program, file: &path, agent, color, token: launch };
     start(&Start { store, backend: spawn.backend, launch: &open }, |place| {

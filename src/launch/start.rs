@@ -4,6 +4,7 @@ use super::spawn::{Failure, failed};
 use crate::backend::{Backend, Launch};
 use crate::protocol::AgentName;
 use crate::store::{self, MemberState, PlaceRecord, TeamStore};
+use crate::sys::fault;
 use crate::sys::socket::Waker;
 use std::time::{Duration, Instant};
 
@@ -28,10 +29,12 @@ pub(super) fn start(start: &Start<'_>, mut opened: impl FnMut(&PlaceRecord)) -> 
         Waker::bind(&store.layout().socket(store.name(), agent, "spawn")).map_err(failed("listen for it"))?;
     let place = start.backend.open(start.launch).map_err(failed("open its place"))?;
     opened(&place);
+    fault::point("spawn:opened");
     wait_ready(start, &place, &waker)?;
     if let PlaceRecord::Tmux { pane: id, .. } | PlaceRecord::Iterm2 { session: id } = &place {
         set_pane(store, agent, id).map_err(failed("write its pane down"))?;
     }
+    fault::point("spawn:ready");
     start.backend.dress(&place, start.launch).map_err(failed("mark its place"))?;
     Ok(place)
 }

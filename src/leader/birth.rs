@@ -7,7 +7,7 @@ use crate::launch;
 use crate::protocol::{AgentName, Team, TeamName, timestamp};
 use crate::store::{self, KeepTasks, LeaderMode, LimitsRecord, Manifest, NewTask, TeamStore};
 use crate::sys::flock::Flock;
-use crate::sys::{self, atomic_file};
+use crate::sys::{self, atomic_file, fault};
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant, SystemTime};
 
@@ -107,9 +107,12 @@ pub fn create(
 fn fill(store: &TeamStore, plan: &Plan, manifest: &Manifest, team: &Team) -> Result<(), BirthError> {
     store.create_state()?;
     atomic_file::make_private_dir(&manifest.out)?;
+    fault::point("birth:state");
     store.write_manifest(manifest)?;
+    fault::point("birth:manifest");
     store.write_leader(manifest.mode, &manifest.started)?;
     store.create_team(team)?;
+    fault::point("birth:team");
     store.mailbox(&AgentName::lead()).create()?;
     // Tasks that were kept are taken as they are.
     let kept = store.tasks().list();

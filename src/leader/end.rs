@@ -6,8 +6,8 @@ use crate::config::plan::{BackendChoice, Placement};
 use crate::launch::{self, Retired};
 use crate::protocol::{AgentName, timestamp};
 use crate::store::{self, KeepTasks, LeaderMode, TeamStore};
-use crate::sys;
 use crate::sys::process::Process;
+use crate::sys::{self, fault};
 use nix::sys::signal::Signal;
 use std::time::{Duration, SystemTime};
 
@@ -115,9 +115,11 @@ pub fn close(store: &TeamStore, keep_tasks: KeepTasks, environment: &Environment
         layout: store.layout(),
     };
     backend::leave(&wanted, environment);
+    fault::point("end:members");
     if store.exists() {
         store.put_away(keep_tasks)?;
     }
+    fault::point("end:files");
     if let Some(mut manifest) = store.manifest()?
         && manifest.ended.is_none()
     {

@@ -16,6 +16,7 @@ mod bodies;
 mod disk;
 mod ending;
 mod example;
+mod faults;
 mod help;
 mod inbox;
 mod iterm;
