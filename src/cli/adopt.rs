@@ -37,6 +37,7 @@ pub fn adopt(verb: &Adopt, context: &mut Context) -> Result {
     let manifest = store.manifest()?.filter(|m| m.ended.is_none());
     let gone = || Failure::missing(format!("team '{}' has ended: nobody can lead it", store.name()));
     let mut manifest = manifest.filter(|_| store.exists()).ok_or_else(gone)?;
+    let birth = store.hold_birth()?;
     if let Some(leader) = store.leader().flatten().filter(|_| verb.force) {
         let process = Process::from(leader.process);
         process.signal(Signal::SIGKILL);
@@ -52,16 +53,21 @@ pub fn adopt(verb: &Adopt, context: &mut Context) -> Result {
     };
     // Whatever it was, it goes on from here like a team that is up.
     manifest.mode = LeaderMode::Up;
+    manifest.ending_grace_ms = None;
     store.write_manifest(&manifest)?;
     sign(&store)?;
     store.note("team_adopted", &json!({"by": std::process::id()}));
-    let about = json!({"team": store.name(), "adopted": true, "detached": !verb.foreground});
-    match context.out.json {
-        true => context.out.json(&about)?,
-        false => context.out.line(format!("team {} has a leader again", store.name()))?,
-    }
+    drop(birth);
     if !verb.foreground {
-        return hand_over(&store, &lock, context);
+        hand_over(&store, &lock, context)?;
+    }
+    let about = json!({"team": store.name(), "adopted": true, "detached": !verb.foreground});
+    let told = match context.out.json {
+        true => context.out.json(&about),
+        false => context.out.line(format!("team {} has a leader again", store.name())),
+    };
+    if !verb.foreground {
+        return told;
     }
     let backend = spawn::backend_of(&store, &manifest, context);
     let plan = spawn::empty_plan(&store, context);

@@ -44,7 +44,7 @@ impl Context {
     pub fn named(&self, name: &TeamName) -> Result<TeamStore> {
         let team = self.store.team(name);
         if team.exists() || team.state().dir().is_dir() {
-            return Ok(team);
+            return Ok(team.at_home());
         }
         let teams = self.store.teams();
         let near = names::near(name.as_str(), teams.iter().map(|t| t.name().as_str()));
@@ -58,7 +58,7 @@ impl Context {
             0 => Err(Failure::missing(
                 "no team runs here: start one with 'throng up FILE', or say --team NAME",
             )),
-            1 => Ok(open.remove(0)),
+            1 => Ok(open.remove(0).at_home()),
             _ => {
                 let names: Vec<String> = open.iter().map(|t| t.name().to_string()).collect();
                 Err(Failure::usage(format!("several teams run: say --team NAME ({})", names.join(", "))))

@@ -1,6 +1,6 @@
 //! Structured logs (I8): one file of JSON lines per process. Each line is one write, so nothing waits to be flushed.
 
-use super::error::Result;
+use super::error::{Failure, Result};
 use crate::config::Config;
 use crate::store::TeamStore;
 use crate::sys::{atomic_file, failed};
@@ -25,14 +25,26 @@ fn open(path: &Path) -> Result<File> {
         .map_err(failed("open log", path))?)
 }
 
+fn filter(level: &str) -> Result<EnvFilter> {
+    let wrong =
+        |e| Failure::usage(format!("--log-level {level}: {e}: say error, warn, info, debug or trace"));
+    EnvFilter::try_new(level).map_err(wrong)
+}
+
+/// Checks the wanted level before anything is made.
+///
+/// # Errors
+/// The level is none.
+pub fn check(config: &Config) -> Result {
+    config.log_level.as_deref().map_or(Ok(()), |level| filter(level).map(drop))
+}
+
 /// Logs to `path` from here on, at `level` or by a filter.
 ///
 /// # Errors
 /// The file cannot be opened; the level is none.
 pub fn to_file(path: &Path, level: &str) -> Result {
-    let filter = EnvFilter::try_new(level).map_err(|e| {
-        super::Failure::usage(format!("--log-level {level}: {e}: say error, warn, info, debug or trace"))
-    })?;
+    let filter = filter(level)?;
     let log = tracing_subscriber::fmt().json().with_env_filter(filter).with_writer(Mutex::new(open(path)?));
     // A second logger in one process is a mistake of ours that shows in tests.
     let _ = log.try_init();

@@ -6,7 +6,7 @@ use super::out::Out;
 use crate::launch;
 use crate::protocol::{AgentName, names};
 use crate::store::TeamStore;
-use crate::sys::{failed, watch::DirWatch};
+use crate::sys::failed;
 use serde_json::json;
 use std::fs::File;
 use std::io::{Read, Seek, SeekFrom};
@@ -52,10 +52,10 @@ pub fn logs(verb: &Logs, context: &mut Context) -> Result {
     if !path.exists() && !verb.follow {
         return Err(Failure::missing(format!("{name} has printed nothing yet")));
     }
-    let watch = DirWatch::new(&[]);
     let mut offset = 0;
     let mut first = verb.tail;
-    let mut rest = Vec::new();
+    // What was put aside when the log grew long comes first.
+    let mut rest = std::fs::read(path.with_extension("log.1")).unwrap_or_default();
     loop {
         // Ended first, then read: nothing printed before the end is missed.
         let has_ended = launch::observe_one(&store, &name)?.is_none_or(|m| !m.life.is_alive());
@@ -67,7 +67,10 @@ pub fn logs(verb: &Logs, context: &mut Context) -> Result {
             let mut bytes = Vec::new();
             file.read_to_end(&mut bytes).map_err(failed("read log", &path))?;
             offset += bytes.len() as u64;
-            rest.extend(last_lines(&bytes, first.take()));
+            rest.extend(bytes);
+            if let Some(count) = first.take() {
+                rest = last_lines(&rest, Some(count)).to_vec();
+            }
             // JSON has whole lines only.
             let whole = match context.out.json && verb.follow && !has_ended {
                 true => rest.iter().rposition(|b| *b == b'\n').map_or(0, |i| i + 1),
@@ -79,7 +82,7 @@ pub fn logs(verb: &Logs, context: &mut Context) -> Result {
         if !verb.follow || has_ended {
             return Ok(());
         }
-        watch.wait(LOOK);
+        std::thread::sleep(LOOK);
     }
 }
 

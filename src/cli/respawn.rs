@@ -12,7 +12,7 @@ use std::time::Duration;
 #[derive(Debug, clap::Args)]
 #[command(
     after_help = "One that runs is ended and started in the same place; one that has ended gets a new place.
-Its inbox, log and tasks stay.
+Its inbox and log stay; tasks that a leader has freed meanwhile are to be claimed again.
 
 Example:
   throng respawn bob"
@@ -34,7 +34,7 @@ pub fn respawn(verb: &Respawn, context: &mut Context) -> Result {
     let backend = backend_of(&store, &manifest, context);
     let done = launch::respawn(&store, &name, verb.grace, (backend.as_ref(), &context.config))?;
     let word = match done {
-        Respawned::InPlace => "is being started again in its place",
+        Respawned::InPlace => "was started again in its place",
         Respawned::Anew => "was started anew",
     };
     match context.out.json {

@@ -13,7 +13,7 @@ use crate::sys::flock::Flock;
 use crate::sys::signals::{HeldBack, hold_back};
 use indicatif::ProgressBar;
 use serde_json::{Value, json};
-use std::io::IsTerminal;
+use std::io::{IsTerminal, Write};
 use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -99,6 +99,7 @@ pub fn bear(start: &Start, mode: LeaderMode, context: &Context) -> Result<Born> 
 /// Runs a team to its end.
 pub fn run(verb: &Run, context: &mut Context) -> Result {
     let begun = Instant::now();
+    logging::check(&context.config)?;
     // A signal must not end us with half a team.
     let held = hold_back();
     let Born { led, lock } = bear(&verb.start, LeaderMode::Run, context)?;
@@ -134,6 +135,11 @@ pub fn run(verb: &Run, context: &mut Context) -> Result {
         out_dir.display(),
         logs.display()
     );
+    if outcome.signal.is_some() {
+        for what in outcome.left.iter().map(|left| format!("still there: {left}")) {
+            let _ = writeln!(std::io::stderr(), "throng: {what}");
+        }
+    }
     // What became of the work is said by the exit code, whoever still listens.
     match if context.out.json { context.out.json(&end) } else { context.out.line(text) } {
         Err(Failure::Code(code, message)) => verdict.and(Err(Failure::Code(code, message))),

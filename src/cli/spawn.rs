@@ -6,11 +6,13 @@ use super::send::body;
 use crate::backend::{self, Backend};
 use crate::config::Plan;
 use crate::config::plan::{BackendChoice, LeaderDeath, Limits, MemberPlan, Placement, Restart, Word};
+use crate::driver;
 use crate::launch;
 use crate::leader;
 use crate::protocol::{AgentName, TeamName};
 use crate::store::{LeaderMode, Manifest, PlaceRecord, TeamStore};
 use serde_json::json;
+use std::collections::BTreeMap;
 use std::path::PathBuf;
 
 /// Add a teammate to a team, which is made if need be
@@ -67,7 +69,7 @@ pub fn spawn(verb: &Spawn, context: &mut Context) -> Result {
         restart: verb.restart,
         prompt: verb.prompt.as_deref().map(body).transpose()?,
     };
-    let (store, manifest) = home(verb, context)?;
+    let (store, manifest) = home(verb, &member, context)?;
     let (backend, reason) = match verb.backend {
         Some(choice) => {
             choose(&store, choice, Placement::parse(&manifest.placement).unwrap_or_default(), context)?
@@ -105,16 +107,19 @@ pub fn spawn(verb: &Spawn, context: &mut Context) -> Result {
 }
 
 /// The team to spawn into. A team that is named and not there is made.
-fn home(verb: &Spawn, context: &Context) -> Result<(TeamStore, Manifest)> {
+fn home(verb: &Spawn, member: &MemberPlan, context: &Context) -> Result<(TeamStore, Manifest)> {
     let not_ours = |team: &TeamName| Failure::usage(format!("team '{team}' was not made by throng"));
     let store = match &context.config.team {
-        Some(name) => context.store.team(name),
+        Some(name) => context.store.team(name).at_home(),
         None => context.team()?,
     };
     if store.exists() {
         let manifest = store.manifest()?.ok_or_else(|| not_ours(store.name()))?;
         return Ok((store, manifest));
     }
+    // A team is not made for a member that cannot be.
+    driver::prepare(member, &context.config.environment.cwd, &context.config.environment, &BTreeMap::new())
+        .map_err(|e| Failure::not_started(format!("{} was not started: find its program: {e}", member.name)))?;
     let plan = empty_plan(&store, context);
     let choice = verb.backend.unwrap_or_default();
     let (backend, _) = choose(&store, choice, plan.placement, context)?;

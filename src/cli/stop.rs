@@ -4,8 +4,8 @@ use super::beyond::go_on_detached;
 use super::context::{Context, span};
 use super::error::{Failure, Result};
 use super::logs::known_member;
-use crate::launch::{self, Retired};
-use crate::leader::GRACE;
+use crate::launch::{self, Life, Retired};
+use crate::leader::{self, GRACE};
 use serde_json::{Value, json};
 use std::time::Duration;
 
@@ -37,12 +37,18 @@ pub fn stop(verb: &Stop, context: &mut Context) -> Result {
     if go_on_detached(context, &store, Some(&names))? {
         return Ok(());
     }
-    let mut retired = Vec::new();
-    for name in names {
-        retired.extend(launch::retire(&store, &name, grace, &context.config.environment)?);
+    for name in &names {
+        match launch::observe_one(&store, name)?.map(|m| m.life) {
+            Some(Life::Unknown) => {
+                return Err(Failure::usage(format!("{name} is another program's: nobody was ended")));
+            }
+            Some(Life::Planned) => {
+                return Err(Failure::usage(format!("{name} has not been started yet: nobody was ended")));
+            }
+            _ => {}
+        }
     }
-    let gone: Vec<_> = retired.iter().filter(|r| r.left.is_empty()).map(|r| r.name.clone()).collect();
-    launch::forget(&store, &gone)?;
+    let retired = leader::retire_these(&store, &names, grace, &context.config.environment);
     report(context, &retired)
 }
 

@@ -6,7 +6,7 @@ use serde_json::Value;
 
 /// The line for an event, or `None` for one that people do not need to see.
 pub fn line(out: &Out, event: &Value) -> Option<String> {
-    let text = |key: &str| event[key].as_str().unwrap_or_default().to_owned();
+    let text = |key: &str| harmless(event[key].as_str().unwrap_or_default());
     let (good, bad) = (Paint::Green, Paint::Red);
     let who = |key: &str| format!("{:<12}", text(key));
     let task = || {
@@ -57,6 +57,11 @@ pub fn line(out: &Out, event: &Value) -> Option<String> {
         "team_ending" => out.paint(Paint::Dim, &format!("ending: {}", text("why"))),
         _ => return None,
     })
+}
+
+/// What an agent wrote, without what would drive the reader's terminal.
+fn harmless(text: &str) -> String {
+    text.chars().filter(|c| !c.is_control() || matches!(c, '\n' | '\t')).collect()
 }
 
 /// An exit as the log has it, for people.

@@ -46,12 +46,15 @@ pub fn up(verb: &Up, context: &mut Context) -> Result {
         }
     })?;
     if !outcome.is_success() {
-        leader::close(&store, KeepTasks::No, &context.config.environment)?;
+        if outcome.left.is_empty() {
+            leader::close(&store, KeepTasks::No, &context.config.environment)?;
+        }
         return verdict(&outcome, &store);
     }
     let about = json!({"team": store.name(), "members": names, "attach": attach});
     if verb.foreground {
-        report(context, &about)?;
+        // It leads on, whoever listens.
+        let _ = report(context, &about);
         let outcome = lead(led, State::watching(Instant::now()), hold_back(), &mut |line| {
             shown.show(&mut context.out, line);
         })?;
@@ -80,7 +83,12 @@ pub fn hand_over(store: &TeamStore, lock: &Flock, context: &Context) -> Result {
         keep_across_exec(lock.file()).map_err(|e| Failure::failed(format!("lock not handed on: {e}")))?;
     let mut command = Command::new(&context.config.environment.program);
     command.args(["lead", "--team", store.name().as_str(), "--lock", &number.to_string()]);
-    command.current_dir("/").stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null());
+    command
+        .env_remove("THRONG_LAUNCH")
+        .current_dir("/")
+        .stdin(Stdio::null())
+        .stdout(Stdio::null())
+        .stderr(Stdio::null());
     start_detached(command, Some(number))?;
     let is_signed =
         || store.leader().flatten().is_some_and(|leader| leader.process != Process::current().into());

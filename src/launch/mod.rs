@@ -6,10 +6,11 @@ mod respawn;
 mod retire;
 mod spawn;
 mod start;
+mod strays;
 pub mod tend;
 mod watch;
 
 pub use respawn::{Respawned, respawn};
 pub use retire::{Retired, forget, retire};
 pub use spawn::{Spawn, SpawnError, last_lines, spawn};
-pub use watch::{Activity, Life, MemberView, activity, observe, observe_one};
+pub use watch::{Activity, Life, MemberView, activity, observe, observe_all, observe_one};

@@ -1,12 +1,12 @@
 //! Ending a member for certain (B10): asked, then TERM to its group, then KILL; verified by pid and start time; its place
 //! closed; its unfinished tasks freed. Only what carries this launch's mark is ended.
 
-use super::{Life, control, observe_one};
+use super::{control, observe_all, strays};
 use crate::config::Environment;
 use crate::protocol::AgentName;
-use crate::store::{self, Exit, MemberRecord, TeamStore};
+use crate::store::{self, Exit, TeamStore};
 use crate::sys::flock::Flock;
-use crate::sys::process::{self, Process};
+use crate::sys::process::Process;
 use crate::{backend, sys};
 use nix::sys::signal::Signal;
 use std::time::Duration;
@@ -19,6 +19,7 @@ const SPAWN_TAKES_MAX: Duration = Duration::from_secs(25);
 /// Words for how a member was ended.
 const ASKED: &str = "by itself when asked";
 const KILLED: &str = "by KILL";
+const KILLED_WITH_TEND: &str = "by KILL, its tend too";
 
 /// How a member was ended.
 #[derive(Debug, Clone, PartialEq)]
@@ -51,7 +52,7 @@ pub fn retire(
         Err(sys::Error::LockBusy { .. }) => None,
         lock => Some(lock?),
     };
-    let Some(view) = observe_one(store, agent)? else { return Ok(None) };
+    let Some(view) = observe_all(store).into_iter().find(|m| m.name == *agent) else { return Ok(None) };
     if spawning.is_none() {
         retired.how = "not at all";
         retired.left.push(format!("{agent}, which another process is starting"));
@@ -65,8 +66,14 @@ pub fn retire(
             }
             retired.how = wait_for_tend(tend, grace);
         }
-        if end_strays(record) && !matches!(view.life, Life::Ready(_)) {
-            retired.how = "by KILL, its tend being gone";
+        // `tend` has swept its tree, if it lived.
+        if asked.is_none() || retired.how == KILLED_WITH_TEND {
+            let record = store.member_record(agent)?.unwrap_or_else(|| record.clone());
+            let (any, left) = strays::end(&record);
+            if any && asked.is_none() {
+                retired.how = "by KILL, its tend being gone";
+            }
+            retired.left.extend(left.iter().map(|p| format!("{agent}'s process {}", p.pid)));
         }
         retired.exit = match store.member_record(agent)?.map(|r| r.state) {
             Some(store::MemberState::Exited { exit }) => Some(exit),
@@ -103,7 +110,8 @@ pub fn forget(store: &TeamStore, agents: &[AgentName]) -> store::Result<()> {
         Ok(())
     });
     match gone {
-        Err(store::Error::NoTeam(_)) => Ok(()),
+        // Nothing of them stands in a file that is not there or cannot be read.
+        Err(store::Error::NoTeam(_) | store::Error::Damaged { .. }) => Ok(()),
         other => other,
     }
 }
@@ -130,29 +138,5 @@ fn wait_for_tend(tend: Process, grace: Duration) -> &'static str {
     }
     tend.signal(Signal::SIGKILL);
     tend.wait_gone(Duration::from_secs(1));
-    "by KILL, its tend too"
-}
-
-/// Kills what still carries the mark of a launch whose `tend` is gone. Answers whether there was anything.
-fn end_strays(record: &MemberRecord) -> bool {
-    let mark = format!("THRONG_LAUNCH={}", record.launch);
-    let me = Process::current();
-    let mut any = false;
-    for _ in 0..50 {
-        let strays: Vec<Process> = process::carrying(&mark, me)
-            .into_iter()
-            .filter(|p| !process::lineage(*p, me).iter().any(|name| super::tend::is_multiplexer(name)))
-            .collect();
-        if strays.is_empty() {
-            break;
-        }
-        any = true;
-        for stray in &strays {
-            stray.signal(Signal::SIGKILL);
-        }
-        for stray in &strays {
-            stray.wait_gone(Duration::from_millis(100));
-        }
-    }
-    any
+    KILLED_WITH_TEND
 }

@@ -1,7 +1,7 @@
 //! Spawning a member: proven, or undone step by step (B8).
 
 use super::start::{Start, start};
-use super::{Life, MemberView, control, observe};
+use super::{Life, MemberView, control, observe, strays};
 use crate::backend::{self, Backend};
 use crate::config::Config;
 use crate::config::plan::{MemberPlan, Restart, Word};
@@ -18,6 +18,10 @@ use std::time::{Duration, SystemTime};
 /// Lines of an agent's output that are shown with a failure.
 const LAST_LINES: usize = 10;
 
+/// How long a `tend` may take to end a launch that failed.
+const TEND_TAKES_MAX: Duration = Duration::from_secs(7);
+/// Longest wait for other spawns that are just counting.
+const COUNTING_TAKES_MAX: Duration = Duration::from_secs(10);
 /// Longest wait for those who only look whether the name is reserved.
 const RESERVE_WITHIN: Duration = Duration::from_millis(200);
 
@@ -101,11 +105,16 @@ pub(super) fn error(
 
 fn steps(spawn: &Spawn<'_>, launch: &str, done: &mut Vec<Done>) -> Result<PlaceRecord, Failure> {
     let (store, agent) = (spawn.store, &spawn.plan.name);
-    let members = observe(store).map_err(failed("look at the team"))?;
-    check_caps(spawn, &members)?;
     let prepared = driver::prepare(spawn.plan, spawn.cwd, &spawn.config.environment, &given(spawn, launch))
         .map_err(failed("find its program"))?;
+    // Counted and reserved in one step, so that several spawns at once keep the limits too.
+    let counting = Flock::acquire_within(&store.state().counting_lock(), COUNTING_TAKES_MAX)
+        .map_err(failed("keep the limits"))?;
+    let members = observe(store).map_err(failed("look at the team"))?;
+    check_caps(store, agent, (spawn.manifest, spawn.config), &members)?;
     let _spawning = reserve(store, agent)?;
+    check_open(store)?;
+    drop(counting);
     let cwd = prepared.cwd.to_string_lossy().into_owned();
     let file = launch_file(spawn, launch, prepared);
     done.push(Done::LaunchFile);
@@ -159,6 +168,15 @@ pub(super) fn reserve(store: &TeamStore, agent: &AgentName) -> Result<Flock, Fai
     Ok(lock)
 }
 
+/// A team that is being ended takes nobody in. Looked at after the name is reserved: who ends the team waits for those.
+pub(super) fn check_open(store: &TeamStore) -> Result<(), Failure> {
+    let manifest = store.manifest().map_err(failed("look at the team"))?;
+    match manifest {
+        Some(m) if m.ended.is_none() && m.ending_grace_ms.is_none() => Ok(()),
+        _ => Err(("look at the team", format!("team '{}' is being ended", store.name()), false)),
+    }
+}
+
 fn launch_file(spawn: &Spawn<'_>, launch: &str, prepared: Prepared) -> LaunchFile {
     let layout = spawn.store.layout();
     LaunchFile {
@@ -180,15 +198,22 @@ fn launch_file(spawn: &Spawn<'_>, launch: &str, prepared: Prepared) -> LaunchFil
 }
 
 /// Caps are checked here, since no leader may be running (I7).
-fn check_caps(spawn: &Spawn<'_>, members: &[MemberView]) -> Result<(), Failure> {
-    let limits = &spawn.manifest.limits;
+pub(super) fn check_caps(
+    store: &TeamStore,
+    agent: &AgentName,
+    (manifest, config): (&Manifest, &Config),
+    members: &[MemberView],
+) -> Result<(), Failure> {
+    let limits = &manifest.limits;
     let refuse = |why: String| Err(("keep the limits", why, false));
-    let counts = |life: &Life| life.may_have_process() || *life == Life::Unknown;
-    let count = members.iter().filter(|m| m.name != spawn.plan.name && counts(&m.life)).count();
+    let is_led = store.leader().is_some();
+    let counts =
+        |life: &Life| life.may_have_process() || *life == Life::Unknown || (*life == Life::Planned && is_led);
+    let count = members.iter().filter(|m| m.name != *agent && counts(&m.life)).count();
     if count >= limits.agents {
         return refuse(format!("the team has {count} members and limits.agents is {}", limits.agents));
     }
-    let depth = depth(spawn.config);
+    let depth = depth(config);
     if depth > limits.depth {
         return refuse(format!("it would be {depth} deep and limits.depth is {}", limits.depth));
     }
@@ -203,7 +228,12 @@ fn check_caps(spawn: &Spawn<'_>, members: &[MemberView]) -> Result<(), Failure> 
 
 /// Depth of a member that this process spawns: 1 for the leader's and a person's.
 fn depth(config: &Config) -> u32 {
-    config.environment.get("THRONG_DEPTH").and_then(|depth| depth.parse::<u32>().ok()).unwrap_or(0) + 1
+    config
+        .environment
+        .get("THRONG_DEPTH")
+        .and_then(|depth| depth.parse::<u32>().ok())
+        .unwrap_or(0)
+        .saturating_add(1)
 }
 
 /// What throng tells a member about itself.
@@ -261,9 +291,11 @@ fn add_row(spawn: &Spawn<'_>, cwd: &str, namesake: Namesake) -> Result<&'static 
 /// Undoes what was done, the last first. What cannot be undone is logged.
 fn undo(spawn: &Spawn<'_>, launch: &str, done: Vec<Done>) {
     let (store, agent) = (spawn.store, &spawn.plan.name);
+    // Whatever the place said: if `tend` runs, it goes first.
+    end_launch(store, agent, launch);
     for step in done.into_iter().rev() {
         let undone = match step {
-            Done::Place(place) => close(spawn, launch, &place),
+            Done::Place(place) => close(store, (spawn.backend, spawn.config), (agent, launch), &place),
             Done::Inbox(prompt) => {
                 store.mailbox(agent).take_back(prompt.as_deref()).map_err(|e| e.to_string())
             }
@@ -282,20 +314,37 @@ fn undo(spawn: &Spawn<'_>, launch: &str, done: Vec<Done>) {
     }
 }
 
-/// Ends what runs in a place of a failed spawn, and closes it.
-fn close(spawn: &Spawn<'_>, launch: &str, place: &PlaceRecord) -> Result<(), String> {
-    let (store, agent) = (spawn.store, &spawn.plan.name);
-    // Nobody listens when it is gone already.
-    let _ = control::stop(store, agent, Duration::ZERO);
-    if let Ok(Some(record)) = store.member_record(agent) {
-        Process::from(record.tend).wait_gone(Duration::from_secs(2));
+/// Ends what runs of a failed launch.
+fn end_launch(store: &TeamStore, agent: &AgentName, launch: &str) {
+    let record = store.member_record(agent).ok().flatten();
+    if let Some(record) = record.filter(|r| r.launch == launch) {
+        // Nobody listens when it is gone already.
+        let _ = control::stop(store, agent, Duration::ZERO);
+        if !Process::from(record.tend).wait_gone(TEND_TAKES_MAX) {
+            strays::end(&record);
+        }
     }
+}
+
+/// Closes the place of a failed launch, after having ended what runs in it.
+pub(super) fn close(
+    store: &TeamStore,
+    (backend, config): (&dyn Backend, &Config),
+    (agent, launch): (&AgentName, &str),
+    place: &PlaceRecord,
+) -> Result<(), String> {
+    end_launch(store, agent, launch);
     // A place that was not dressed yet carries no token to be closed by.
     let file = store.state().launch(agent);
-    let program = &spawn.config.environment.program;
-    let open = backend::Launch { program, file: &file, agent, color: "", token: launch };
-    let _ = spawn.backend.dress(place, &open);
-    spawn.backend.close(place, launch).map_err(|e| e.to_string())?;
+    let open = backend::Launch {
+        program: &config.environment.program,
+        file: &file,
+        agent,
+        color: "",
+        token: launch,
+    };
+    let _ = backend.dress(place, &open);
+    backend.close(place, launch).map_err(|e| e.to_string())?;
     crate::sys::atomic_file::remove_optional(&store.state().member(agent)).map_err(|e| e.to_string())
 }
 

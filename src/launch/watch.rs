@@ -116,17 +116,32 @@ pub struct MemberView {
 /// # Errors
 /// The team file's. A team that was put away has no rows, but its members' files are still there.
 pub fn observe(store: &TeamStore) -> crate::store::Result<Vec<MemberView>> {
-    let rows: Vec<(AgentName, Member)> = match store.read_team() {
+    let rows = match store.read_team() {
         Ok(team) => team.teammates().map(|(name, row)| (name, row.clone())).collect(),
         Err(crate::store::Error::NoTeam(_)) if store.state().dir().is_dir() => Vec::new(),
         Err(e) => return Err(e),
     };
+    Ok(with_rows(store, &rows))
+}
+
+/// The same for those who end members: a team file that cannot be read hides nobody.
+pub fn observe_all(store: &TeamStore) -> Vec<MemberView> {
+    let rows = match store.read_team() {
+        Ok(team) => team.teammates().map(|(name, row)| (name, row.clone())).collect(),
+        Err(_) => Vec::new(),
+    };
+    with_rows(store, &rows)
+}
+
+fn with_rows(store: &TeamStore, rows: &[(AgentName, Member)]) -> Vec<MemberView> {
     let records = store.member_records();
     let planned =
         store.manifest().ok().flatten().filter(|m| m.ended.is_none()).map_or(Vec::new(), |m| m.planned);
+    let is_led = !planned.is_empty() && store.leader().is_some();
     let mut names: Vec<AgentName> = planned.clone();
     names.extend(rows.iter().map(|(name, _)| name.clone()));
     names.extend(records.iter().map(|record| record.name.clone()));
+    names.extend(store.launching());
     let mut seen = std::collections::HashSet::new();
     names.retain(|name| seen.insert(name.clone()));
     let view = |name: AgentName| {
@@ -138,12 +153,14 @@ pub fn observe(store: &TeamStore) -> crate::store::Result<Vec<MemberView>> {
             None if store.is_tended(&name) || store.is_being_spawned(&name) => Life::Starting,
             // Its spawner died on the way.
             None if store.state().launch(&name).exists() => Life::Lost(None),
-            None if planned.contains(&name) => Life::Planned,
+            None if planned.contains(&name) && is_led => Life::Planned,
+            // Its leader died before it came to it.
+            None if planned.contains(&name) => Life::Lost(None),
             None => Life::Unknown,
         };
         MemberView { name, row, record, life }
     };
-    Ok(names.into_iter().map(view).collect())
+    names.into_iter().map(view).collect()
 }
 
 /// One member, or `None` if there is no such.
@@ -156,21 +173,25 @@ pub fn observe_one(store: &TeamStore, agent: &AgentName) -> crate::store::Result
 
 /// What the member's file says, held against the process table.
 fn recorded(store: &TeamStore, record: &MemberRecord) -> Life {
-    let is_tended = || Process::from(record.tend).is_alive();
-    match record.state {
+    let is_tended = |record: &MemberRecord| Process::from(record.tend).is_alive();
+    let life = |record: &MemberRecord, is_tended: bool| match record.state {
         MemberState::Exited { exit } => Life::Exited(exit),
         MemberState::Failed => Life::Failed,
-        MemberState::Ready { process } if is_tended() => Life::Ready(process.into()),
+        MemberState::Ready { process } if is_tended => Life::Ready(process.into()),
         MemberState::Ready { process } => {
             let process = Process::from(process);
-            // It may have written its end between our two looks.
-            match store.member_record(&record.name) {
-                Ok(Some(MemberRecord { state: MemberState::Exited { exit }, .. })) => Life::Exited(exit),
-                _ => Life::Lost(process.is_alive().then_some(process)),
-            }
+            Life::Lost(process.is_alive().then_some(process))
         }
-        MemberState::Starting if is_tended() => Life::Starting,
-        MemberState::Restarting { exit } if is_tended() => Life::Restarting(exit),
+        MemberState::Starting if is_tended => Life::Starting,
+        MemberState::Restarting { exit } if is_tended => Life::Restarting(exit),
         MemberState::Starting | MemberState::Restarting { .. } => Life::Lost(None),
+    };
+    if is_tended(record) {
+        return life(record, true);
+    }
+    // It is gone: what it wrote last counts, which may be newer than what we have.
+    match store.member_record(&record.name) {
+        Ok(Some(last)) => life(&last, is_tended(&last)),
+        _ => life(record, false),
     }
 }

@@ -11,9 +11,6 @@ use crate::sys::{self, atomic_file, fault};
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant, SystemTime};
 
-/// Longest wait for another process that is just making a team of the name.
-const BIRTH_TAKES_MAX: Duration = Duration::from_secs(5);
-
 /// Longest wait for members of a dead leader that end by themselves.
 const ENDING_TAKES_MAX: Duration = Duration::from_secs(5);
 
@@ -66,10 +63,8 @@ pub fn create(
     mode: LeaderMode,
     home: Home<'_>,
 ) -> Result<(Flock, Manifest), BirthError> {
-    // Outside the folder that is put aside: of two at once, one makes the team and the other finds it alive.
-    let births = store.layout().state_dir.join("births");
-    atomic_file::make_private_dir(&births)?;
-    let _birth = Flock::acquire_within(&births.join(format!("{}.lock", store.name())), BIRTH_TAKES_MAX)?;
+    // Of two at once, one makes the team and the other finds it alive.
+    let _birth = store.hold_birth()?;
     make_room(store)?;
     let alive = |who: String| BirthError::Alive { team: store.name().clone(), who };
     let Some(lock) = store.lead()? else { return Err(alive("another process leads it".to_owned())) };
@@ -80,6 +75,8 @@ pub fn create(
         mode,
         started: timestamp::format(now),
         ended: None,
+        ending_grace_ms: None,
+        runtime_dir: store.layout().runtime_dir.clone(),
         dir: plan.dir.clone(),
         out: home.out.unwrap_or_else(|| store.state().out()),
         planned: plan.members.iter().map(|m| m.name.clone()).collect(),
@@ -97,6 +94,14 @@ pub fn create(
     let team = Team::new(store.name(), &session, timestamp::millis(now), &plan.cwd.to_string_lossy());
     let had_tasks = store.layout().tasks(store.name()).exists();
     let made = fill(store, plan, &manifest, &team).and_then(|()| Ok(link_program(store, home.program)?));
+    if let Err(BirthError::Store(store::Error::TeamExists(_))) = made {
+        // Another program was faster: what it made is its own.
+        let _ = std::fs::remove_dir_all(store.state().dir());
+        return Err(BirthError::Foreign {
+            path: store.layout().team(store.name()).display().to_string(),
+            team: store.name().clone(),
+        });
+    }
     if let Err(e) = made {
         unmake(store, if had_tasks { KeepTasks::Yes } else { KeepTasks::No });
         return Err(e);
@@ -173,7 +178,8 @@ fn make_room(store: &TeamStore) -> Result<(), BirthError> {
         }
         manifest => manifest?,
     };
-    if manifest.is_none() && store.exists() {
+    // A folder without a team file is somebody's too: mail may wait in it.
+    if manifest.is_none() && store.layout().team(&team).exists() {
         return Err(BirthError::Foreign { path: store.layout().team(&team).display().to_string(), team });
     }
     if let Some(manifest) = &manifest
@@ -186,7 +192,7 @@ fn make_room(store: &TeamStore) -> Result<(), BirthError> {
     let ends_by_itself = manifest.is_some_and(|m| m.ends_with_leader);
     let begun = Instant::now();
     loop {
-        let members = launch::observe(store).unwrap_or_default();
+        let members = launch::observe_all(store);
         let living: Vec<&str> =
             members.iter().filter(|m| m.life.may_have_process()).map(|m| m.name.as_str()).collect();
         if living.is_empty() {

@@ -11,26 +11,42 @@ use crate::sys::{self, fault};
 use nix::sys::signal::Signal;
 use std::time::{Duration, SystemTime};
 
+/// How often members that come up meanwhile are ended too.
+const ROUNDS_MAX: u32 = 5;
 /// How much longer than the members' grace a leader may take to end its own team.
 const LEADER_TAKES_MAX: Duration = Duration::from_secs(10);
 
-/// Ends every member at once.
+/// Ends every member at once, and those that come up meanwhile.
 pub(super) fn retire_all(store: &TeamStore, grace: Duration, environment: &Environment) -> Vec<Retired> {
-    let names: Vec<AgentName> = match launch::observe(store) {
-        // A row of another program is not ours to end.
-        Ok(members) => {
-            members.into_iter().filter(|m| m.life != launch::Life::Unknown).map(|m| m.name).collect()
-        }
-        Err(e) => {
-            tracing::error!(error = %e, "members not seen");
-            Vec::new()
-        }
-    };
-    std::thread::scope(|scope| {
-        let ends: Vec<_> = names
-            .iter()
-            .map(|name| (name, scope.spawn(move || launch::retire(store, name, grace, environment))))
+    let mut all: Vec<Retired> = Vec::new();
+    for _ in 0..ROUNDS_MAX {
+        let is_done =
+            |m: &launch::MemberView| all.iter().any(|r| r.name == m.name) && !m.life.may_have_process();
+        let names: Vec<AgentName> = launch::observe_all(store)
+            .into_iter()
+            // A row of another program is not ours to end.
+            .filter(|m| m.life != launch::Life::Unknown && !is_done(m))
+            .map(|m| m.name)
             .collect();
+        if names.is_empty() {
+            break;
+        }
+        all.retain(|r| !names.contains(&r.name));
+        all.extend(retire_these(store, &names, grace, environment));
+    }
+    all
+}
+
+/// Ends these members at once.
+pub fn retire_these(
+    store: &TeamStore,
+    names: &[AgentName],
+    grace: Duration,
+    environment: &Environment,
+) -> Vec<Retired> {
+    std::thread::scope(|scope| {
+        let end = |name| scope.spawn(move || launch::retire(store, name, grace, environment));
+        let ends: Vec<_> = names.iter().map(|name| (name, end(name))).collect();
         let outcome = |(name, end): (&AgentName, std::thread::ScopedJoinHandle<'_, _>)| match end.join() {
             Ok(Ok(retired)) => retired,
             Ok(Err(e)) => Some(not_ended(name, &e)),
@@ -73,17 +89,21 @@ pub fn end_team(
     environment: &Environment,
 ) -> store::Result<Down> {
     let mut down = Down::default();
+    store.begin_end(grace)?;
     let leader = store.leader().flatten();
     if let Some(leader) = leader.as_ref().filter(|l| l.mode == LeaderMode::Run) {
-        // It ends its members itself and tells its caller the truth.
+        // It ends its members itself, with this grace, and tells its caller the truth.
         down.leader = Some(leader.process.pid);
         end_leader(leader.process.into(), grace + LEADER_TAKES_MAX);
     }
-    if store.exists() || store.state().dir().is_dir() {
-        down.retired = retire_all(store, grace, environment);
-    }
-    if down.retired.iter().all(|r| r.left.is_empty()) {
+    down.retired = retire_all(store, grace, environment);
+    let is_ended = down.retired.iter().all(|r| r.left.is_empty())
+        && !launch::observe_all(store).iter().any(|m| m.life.may_have_process());
+    if is_ended {
         close(store, keep_tasks, environment)?;
+    } else if down.retired.iter().all(|r| r.left.is_empty()) {
+        let left = vec!["members that came up meanwhile: say it again".to_owned()];
+        down.retired.push(Retired { name: AgentName::lead(), how: "not at all", exit: None, left });
     }
     if let Some(leader) = leader.filter(|l| l.mode != LeaderMode::Run) {
         down.leader = Some(leader.process.pid);

@@ -9,7 +9,7 @@ mod state;
 mod tests;
 
 pub use birth::{BirthError, Home, create};
-pub use end::{Down, close, end_team};
+pub use end::{Down, close, end_team, retire_these};
 pub use state::{Action, Event, Failed, GRACE, Outcome, State, View};
 
 use crate::backend::Backend;
@@ -63,7 +63,7 @@ pub async fn lead(
     let mut signals = Signals::new()?;
     // What came while the team was being made is an event like any other.
     drop(held_back);
-    let mut tail = Tail::of(&led.store);
+    let mut tail = Tail::of(&led.store, state.shows_from());
     let (sender, mut events) = mpsc::unbounded_channel();
     let mut actions = vec![Action::Look];
     let (mut is_looking, mut look_again) = (false, false);
@@ -122,7 +122,10 @@ fn perform(led: &Arc<Led>, action: Action, events: &mpsc::UnboundedSender<Event>
             Action::Look => Some(Event::Seen(look(&led))),
             Action::Spawn(index) => Some(Event::Spawned(index, spawn(&led, index))),
             Action::FreeTasksOf(agent) => {
-                if let Err(e) = led.store.tasks().free_tasks_of(&agent) {
+                // It may have been started again since that look.
+                let lives =
+                    launch::observe_one(&led.store, &agent).ok().flatten().is_some_and(|m| m.life.is_alive());
+                if !lives && let Err(e) = led.store.tasks().free_tasks_of(&agent) {
                     tracing::error!(%agent, error = %e, "tasks not freed");
                 }
                 Some(Event::Freed(agent))
@@ -140,9 +143,7 @@ fn perform(led: &Arc<Led>, action: Action, events: &mpsc::UnboundedSender<Event>
                 }
                 None
             }
-            Action::RetireAll(grace) => {
-                Some(Event::Ended(end::retire_all(&led.store, grace, &led.config.environment)))
-            }
+            Action::RetireAll(grace) => Some(Event::Ended(retire_all(&led, grace))),
             Action::Note(..) | Action::Done(_) => None,
         };
         // The loop may be over.
@@ -150,6 +151,18 @@ fn perform(led: &Arc<Led>, action: Action, events: &mpsc::UnboundedSender<Event>
             let _ = events.send(event);
         }
     });
+}
+
+/// Ends all members: with this grace, unless who wants the team ended has said another.
+fn retire_all(led: &Led, grace: Duration) -> Vec<launch::Retired> {
+    let said = led.store.manifest().ok().flatten().and_then(|m| m.ending_grace_ms).map(Duration::from_millis);
+    if said.is_none()
+        && let Err(e) = led.store.begin_end(grace)
+    {
+        tracing::error!(error = %e, "new members are not held off");
+    }
+    let grace = if grace.is_zero() { grace } else { said.unwrap_or(grace) };
+    end::retire_all(&led.store, grace, &led.config.environment)
 }
 
 /// What the files and the process table say now.
@@ -232,26 +245,42 @@ impl Signals {
 struct Tail {
     path: std::path::PathBuf,
     offset: u64,
-    rest: String,
+    rest: Vec<u8>,
 }
 
 impl Tail {
-    fn of(store: &TeamStore) -> Tail {
-        Tail { path: store.events().path().to_owned(), offset: 0, rest: String::new() }
+    /// From the log's beginning, if this process made the team; else from its present end.
+    fn of(store: &TeamStore, from: ShowFrom) -> Tail {
+        let path = store.events().path().to_owned();
+        let offset = match from {
+            ShowFrom::Beginning => 0,
+            ShowFrom::Now => std::fs::metadata(&path).map_or(0, |m| m.len()),
+        };
+        Tail { path, offset, rest: Vec::new() }
     }
 
     fn show(&mut self, show: &mut dyn FnMut(&str)) {
         let mut read = || {
             let mut file = std::fs::File::open(&self.path)?;
             file.seek(SeekFrom::Start(self.offset))?;
-            file.read_to_string(&mut self.rest)
+            file.read_to_end(&mut self.rest)
         };
         self.offset += read().unwrap_or(0) as u64;
-        while let Some(end) = self.rest.find('\n') {
-            show(&self.rest[..end]);
-            self.rest.drain(..=end);
+        let whole = self.rest.iter().rposition(|b| *b == b'\n').map_or(0, |at| at + 1);
+        for line in self.rest[..whole].split(|b| *b == b'\n').filter(|line| !line.is_empty()) {
+            show(&String::from_utf8_lossy(line));
         }
+        self.rest.drain(..whole);
     }
+}
+
+/// From where the event log is shown.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum ShowFrom {
+    /// All of it: this process made the team.
+    Beginning,
+    /// What comes from here on.
+    Now,
 }
 
 /// Stamp for names of what is put aside.

@@ -1,5 +1,6 @@
 //! The leader's state and its one pure step.
 
+use super::ShowFrom;
 use super::stall::stall;
 use crate::config::plan::{Plan, Restart};
 use crate::launch::{Life, MemberView, Retired, SpawnError};
@@ -106,12 +107,25 @@ enum Phase {
     Working,
     /// Members are being ended.
     Ending,
+    /// They have ended: one last look at their mail.
+    Last,
+}
+
+/// What a leader is there for.
+#[derive(Debug, Clone, Copy, PartialEq)]
+enum Role {
+    /// Starts a team and ends it when its work is over.
+    Run,
+    /// Starts a team, until all are ready.
+    Start,
+    /// Watches a team, until it is gone.
+    Watch,
 }
 
 /// A leader's state.
 #[derive(Debug)]
 pub struct State {
-    mode: LeaderMode,
+    role: Role,
     restarts: Vec<(AgentName, Restart)>,
     /// Planned members that were not begun, in order.
     to_spawn: VecDeque<usize>,
@@ -137,28 +151,19 @@ impl State {
     pub fn starting(plan: &Plan, mode: LeaderMode, timeout: Option<Duration>, now: Instant) -> State {
         let rate = plan.limits.start_rate_per_s;
         State {
-            mode,
+            role: if mode == LeaderMode::Run { Role::Run } else { Role::Start },
             restarts: plan.members.iter().map(|m| (m.name.clone(), m.restart)).collect(),
             to_spawn: (0..plan.members.len()).collect(),
-            spawning: HashSet::new(),
             pause: rate.map_or(Duration::ZERO, |rate| Duration::from_secs_f64(1.0 / rate)),
-            next_spawn: now,
             timeout: timeout.and_then(|t| Some((t, now.checked_add(t)?))),
-            phase: Phase::Working,
-            freeing: HashSet::new(),
-            shown: HashSet::new(),
-            last: View::default(),
-            changed_tasks: false,
-            still_since: now,
-            outcome: Outcome::default(),
-            signals: 0,
+            ..State::watching(now)
         }
     }
 
     /// A leader of a team that is there: it watches.
     pub fn watching(now: Instant) -> State {
         State {
-            mode: LeaderMode::Up,
+            role: Role::Watch,
             restarts: Vec::new(),
             to_spawn: VecDeque::new(),
             spawning: HashSet::new(),
@@ -176,19 +181,26 @@ impl State {
         }
     }
 
+    /// From where on the event log is this leader's to show.
+    pub(super) fn shows_from(&self) -> ShowFrom {
+        if self.role == Role::Watch { ShowFrom::Now } else { ShowFrom::Beginning }
+    }
+
     /// Takes an event and answers what is to be done.
     pub fn on(&mut self, event: Event, now: Instant) -> Vec<Action> {
         match event {
             Event::Signal(signal) => return self.on_signal(signal),
             Event::Ended(retired) => {
                 self.outcome.left.extend(retired.iter().flat_map(|r| r.left.clone()));
-                return vec![Action::Done(self.outcome.clone())];
+                // Their last words may wait in the leader's inbox.
+                self.phase = Phase::Last;
+                return vec![Action::Look];
             }
             Event::Freed(agent) => {
                 self.freeing.remove(&agent);
                 return Vec::new();
             }
-            Event::Woken if self.phase == Phase::Ending => return Vec::new(),
+            Event::Woken if self.phase != Phase::Working => return Vec::new(),
             Event::Woken => return vec![Action::Look],
             Event::Spawned(index, result) => {
                 self.spawning.remove(&index);
@@ -207,14 +219,28 @@ impl State {
                 self.last = view;
             }
         }
-        if self.phase == Phase::Ending { Vec::new() } else { self.go_on(now) }
+        match self.phase {
+            Phase::Working => self.go_on(now),
+            Phase::Ending => Vec::new(),
+            Phase::Last => {
+                let mail = std::mem::take(&mut self.last.mail);
+                let deliver = (!mail.is_empty()).then_some(Action::Deliver(mail));
+                deliver.into_iter().chain([Action::Done(self.outcome.clone())]).collect()
+            }
+        }
     }
 
     /// Longest time until something may become due without an event.
     pub fn next_look(&self, now: Instant) -> Duration {
+        // What is due already was dealt with; only what will become due counts.
+        if self.phase != Phase::Working || self.signals > 0 {
+            return Duration::MAX;
+        }
+        let is_starting = !self.to_spawn.is_empty() || !self.spawning.is_empty();
         let spawn = (!self.to_spawn.is_empty()).then_some(self.next_spawn);
-        let still = stall(&self.last).map(|_| self.still_since + STILL_FOR);
-        let timeout = self.timeout.map(|(_, at)| at);
+        let is_still = self.role == Role::Run && !is_starting && stall(&self.last).is_some();
+        let still = is_still.then_some(self.still_since + STILL_FOR);
+        let timeout = self.timeout.map(|(_, at)| at).filter(|_| self.spawning.is_empty());
         let next = [spawn, still, timeout].into_iter().flatten().min();
         next.map_or(Duration::MAX, |at| at.saturating_duration_since(now)).max(Duration::from_millis(1))
     }
@@ -222,17 +248,16 @@ impl State {
     fn on_signal(&mut self, signal: Signal) -> Vec<Action> {
         self.signals += 1;
         self.outcome.signal.get_or_insert(signal);
-        match (self.mode, self.phase) {
-            // A team that is up goes on without its leader, once it is ready.
-            (LeaderMode::Up | LeaderMode::Spawn, Phase::Working) if self.restarts.is_empty() => {
-                vec![Action::Done(self.outcome.clone())]
-            }
+        match (self.role, self.phase) {
+            // A team that is up goes on without its leader.
+            (Role::Watch, Phase::Working) => vec![Action::Done(self.outcome.clone())],
             (_, Phase::Working) => {
                 self.to_spawn.clear();
                 self.end_by_signal()
             }
             // The second signal skips the grace: `tend` takes a second request so.
             (_, Phase::Ending) => vec![Action::RetireAll(Duration::ZERO)],
+            (_, Phase::Last) => Vec::new(),
         }
     }
 
@@ -307,14 +332,12 @@ impl State {
                 .map(Action::FreeTasksOf)
                 .collect();
         }
-        match self.mode {
-            LeaderMode::Run => self.run(now),
+        match self.role {
+            Role::Run => self.run(now),
             // Everybody is ready: another process leads on.
-            LeaderMode::Up if !self.restarts.is_empty() => vec![Action::Done(self.outcome.clone())],
-            LeaderMode::Up | LeaderMode::Spawn if !self.last.is_there => {
-                vec![Action::Done(self.outcome.clone())]
-            }
-            LeaderMode::Up | LeaderMode::Spawn => Vec::new(),
+            Role::Start => vec![Action::Done(self.outcome.clone())],
+            Role::Watch if !self.last.is_there => vec![Action::Done(self.outcome.clone())],
+            Role::Watch => Vec::new(),
         }
     }
 

@@ -78,7 +78,8 @@ fn ends(actions: &[Action]) -> bool {
 }
 
 fn outcome(state: &mut State, now: Instant) -> super::Outcome {
-    match state.on(Event::Ended(Vec::new()), now).as_slice() {
+    assert_eq!(state.on(Event::Ended(Vec::new()), now), [Action::Look], "a last look at the mail");
+    match state.on(Event::Seen(View::default()), now).as_slice() {
         [Action::Done(outcome)] => outcome.clone(),
         other => panic!("not done: {other:?}"),
     }
@@ -225,4 +226,45 @@ fn an_up_is_done_once_all_are_ready_and_a_watch_once_the_team_is_gone() {
     let mut watch = State::watching(now);
     assert_eq!(watch.on(Event::Seen(view(&[("a", READY)], &[])), now), []);
     assert!(matches!(watch.on(Event::Seen(View::default()), now).as_slice(), [Action::Done(_)]));
+}
+
+#[test]
+fn a_leader_that_waits_for_something_does_not_spin() {
+    let now = Instant::now();
+    let late = now + Duration::from_secs(100);
+    // Up: a task that nobody can take is not its affair.
+    let mut watch = State::watching(now);
+    let mut dropped = task(1, Some("b"), &[]);
+    dropped.free();
+    watch.on(Event::Seen(view(&[("a", READY)], &[dropped])), now);
+    assert_eq!(watch.next_look(late), Duration::MAX);
+    // A run that is being ended waits for that.
+    let mut state = running(&[("a", Restart::Never)], now);
+    assert!(ends(&state.on(Event::Seen(view(&[("a", READY)], &[])), late)));
+    assert_eq!(state.next_look(late), Duration::MAX);
+    // So does one whose time is up while a member is being started.
+    let plan = plan(&[("a", Restart::Never)]);
+    let mut state = State::starting(&plan, LeaderMode::Run, Some(Duration::from_secs(1)), now);
+    assert_eq!(state.on(Event::Seen(View::default()), now), [Action::Spawn(0)]);
+    assert_eq!(state.on(Event::Seen(View::default()), late), []);
+    assert_eq!(state.next_look(late), Duration::MAX);
+    assert!(ends(&state.on(Event::Spawned(0, Ok(())), late)));
+}
+
+#[test]
+fn an_up_without_members_is_ready_at_once() {
+    let now = Instant::now();
+    let mut state = State::starting(&plan(&[]), LeaderMode::Up, None, now);
+    assert!(matches!(state.on(Event::Seen(View::default()), now).as_slice(), [Action::Done(_)]));
+}
+
+#[test]
+fn last_words_are_shown() {
+    let now = Instant::now();
+    let mut state = running(&[("a", Restart::Never)], now);
+    assert!(ends(&state.on(Event::Seen(view(&[("a", WELL)], &[])), now)));
+    assert_eq!(state.on(Event::Ended(Vec::new()), now), [Action::Look]);
+    let mut seen = view(&[("a", WELL)], &[]);
+    seen.mail = vec![Entry::new("a", "bye", "t", "id")];
+    assert!(matches!(state.on(Event::Seen(seen), now).as_slice(), [Action::Deliver(_), Action::Done(_)]));
 }

@@ -126,6 +126,10 @@ impl TeamState {
     pub fn spawn_lock(&self, agent: &AgentName) -> PathBuf {
         self.members().join(format!("{agent}.spawn"))
     }
+    /// Held by whoever just counts the members for one more.
+    pub fn counting_lock(&self) -> PathBuf {
+        self.0.join("counting.lock")
+    }
     /// Launch files.
     pub fn launches(&self) -> PathBuf {
         self.0.join("launch")

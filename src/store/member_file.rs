@@ -166,6 +166,17 @@ impl TeamStore {
         Ok(atomic_file::write_unsynced(&self.state().member(&record.name), &bytes, atomic_file::PRIVATE)?)
     }
 
+    /// Members that have a launch file, or are just being spawned.
+    pub fn launching(&self) -> Vec<AgentName> {
+        let names = |dir: PathBuf, ending: &'static str| {
+            let entries = std::fs::read_dir(dir).into_iter().flatten();
+            entries
+                .filter_map(move |e| AgentName::new(e.ok()?.file_name().to_str()?.strip_suffix(ending)?).ok())
+        };
+        let spawning = names(self.state().members(), ".spawn").filter(|name| self.is_being_spawned(name));
+        names(self.state().launches(), ".json").chain(spawning).collect()
+    }
+
     /// Whether some process is just spawning this member.
     pub fn is_being_spawned(&self, agent: &AgentName) -> bool {
         flock::is_held(&self.state().spawn_lock(agent))

@@ -123,6 +123,16 @@ impl Store {
 }
 
 impl TeamStore {
+    /// The same files with the sockets where the team was started with them, if it is ours: another login may have
+    /// another runtime directory.
+    #[must_use]
+    pub fn at_home(mut self) -> TeamStore {
+        if let Ok(Some(manifest)) = self.manifest() {
+            self.layout.runtime_dir = manifest.runtime_dir;
+        }
+        self
+    }
+
     /// The team's name.
     pub fn name(&self) -> &TeamName {
         &self.name

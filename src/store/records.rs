@@ -9,6 +9,8 @@ use serde::{Deserialize, Serialize};
 use std::path::PathBuf;
 use std::time::Duration;
 
+/// Longest wait for another process that is just making or adopting a team of the name.
+const BIRTH_TAKES_MAX: Duration = Duration::from_secs(10);
 /// Longest wait for those who only look who leads.
 const LEAD_WITHIN: Duration = Duration::from_millis(200);
 
@@ -49,6 +51,11 @@ pub struct Manifest {
     /// When it was ended, RFC 3339.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub ended: Option<String>,
+    /// Set once somebody ends it: with this grace in milliseconds. Nobody is spawned from then on.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub ending_grace_ms: Option<u64>,
+    /// Where its sockets lie.
+    pub runtime_dir: PathBuf,
     /// Directory of the team file.
     pub dir: PathBuf,
     /// Where its members' products go.
@@ -129,6 +136,27 @@ impl TeamStore {
     /// The file system's.
     pub fn write_manifest(&self, manifest: &Manifest) -> Result<()> {
         write(&self.state().manifest(), manifest)
+    }
+
+    /// Writes into the manifest that the team is being ended: nobody is spawned from then on.
+    ///
+    /// # Errors
+    /// [`Error::Damaged`]; the file system's.
+    pub fn begin_end(&self, grace: Duration) -> Result<()> {
+        let Some(mut manifest) = self.manifest()? else { return Ok(()) };
+        manifest.ending_grace_ms = Some(u64::try_from(grace.as_millis()).unwrap_or(u64::MAX));
+        self.write_manifest(&manifest)
+    }
+
+    /// Holds off everybody else who would make or adopt this team.
+    ///
+    /// # Errors
+    /// [`crate::sys::Error::LockBusy`] when another was at it all the time.
+    pub fn hold_birth(&self) -> Result<Flock> {
+        // Outside the folder that is put aside when a name is used again.
+        let births = self.layout.state_dir.join("births");
+        atomic_file::make_private_dir(&births)?;
+        Ok(Flock::acquire_within(&births.join(format!("{}.lock", self.name)), BIRTH_TAKES_MAX)?)
     }
 
     /// Becomes the team's leader, if it has none.

@@ -1,6 +1,7 @@
 //! The agent's process: started with exact argv, environment and directory, in a session or group of its own.
 
 use crate::store::{Exit, LaunchFile};
+use crate::sys::outlet::Outlet;
 use crate::sys::process::{self, Process};
 use crate::sys::pty::{Pty, Size};
 use crate::sys::{outlet, run, signals};
@@ -17,6 +18,8 @@ pub(super) struct Child {
     pub(super) process: Process,
     /// What it prints can be read here; with a terminal, it reads what is written here.
     pub(super) output: File,
+    /// What is typed to it, where it has a terminal.
+    pub(super) input: Option<Outlet>,
     /// Nobody will print any more, though the agent may still run.
     pub(super) has_closed_output: bool,
 }
@@ -50,7 +53,8 @@ impl Child {
         let process = Process::of(pid).unwrap_or(Process { pid, start: 0 });
         // Its children inherit this; leader and tend stay.
         process::give_up_first(pid);
-        Ok(Child { process, output, has_closed_output: false })
+        let input = if launch.tty { Some(Outlet::new(output.try_clone()?)?) } else { None };
+        Ok(Child { process, output, input, has_closed_output: false })
     }
 }
 

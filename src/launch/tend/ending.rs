@@ -1,9 +1,10 @@
 //! How an agent's life ends: asked or by itself, its tree swept, and started again by policy or request.
 
-use super::{GRACE_ALONE, Output, Phase, Tend, child, is_multiplexer};
+use super::{GRACE_ALONE, Output, Phase, Tend, child};
 use crate::config::plan::{Restart, Word};
+use crate::launch::strays;
 use crate::store::MemberState;
-use crate::sys::process::{self, Process};
+use crate::sys::process;
 use nix::sys::signal::Signal;
 use serde_json::json;
 use std::os::fd::AsFd;
@@ -25,27 +26,47 @@ const HEALTHY_LIFE: Duration = Duration::from_secs(60);
 const LEADER_LOOK_AGAIN: Duration = Duration::from_millis(300);
 
 impl Tend {
-    /// The leader that was watched has died. Another may lead by now, or be about to.
+    /// The leader that was watched has died. Another may lead by now, or be about to: a leader that is killed by an adopter
+    /// is followed by that one within a moment.
     pub(super) fn leader_died(&mut self) {
         self.leader = None;
-        self.look_for_leader_at = None;
+        let now = Instant::now();
+        self.look_for_leader_at = Some(now + LEADER_LOOK_AGAIN);
         match self.store.leader() {
-            None => self.end(GRACE_ALONE, "its leader died"),
+            None => {
+                let since = *self.leaderless_since.get_or_insert(now);
+                if now.duration_since(since) >= LEADER_LOOK_AGAIN {
+                    self.look_for_leader_at = None;
+                    self.end(GRACE_ALONE, "its leader died");
+                }
+            }
             Some(leader) => {
+                self.leaderless_since = None;
                 self.leader = leader.and_then(|leader| process::end_descriptor(leader.process.into()));
-                if self.leader.is_none() {
-                    self.look_for_leader_at = Some(Instant::now() + LEADER_LOOK_AGAIN);
+                if self.leader.is_some() {
+                    self.look_for_leader_at = None;
                 }
             }
         }
     }
 
-    /// Ends the agent: politely, and surely after `grace`. The second time, at once.
-    pub(super) fn end(&mut self, grace: Duration, why: &'static str) {
-        let is_second = self.ending.is_some();
-        let grace = if is_second { Duration::ZERO } else { grace };
+    /// Its place is gone: a signal and the end of its terminal say the same.
+    pub(super) fn place_closed(&mut self) {
+        if self.ending.is_none() {
+            self.end(GRACE_ALONE, "its place was closed");
+        }
+    }
+
+    /// Somebody wants it ended: politely, and surely after `grace`. Asked the second time, at once.
+    pub(super) fn asked_to_end(&mut self, grace: Duration, why: &'static str) {
+        let is_second = std::mem::replace(&mut self.is_asked, true);
+        self.end(if is_second { Duration::ZERO } else { grace }, why);
+    }
+
+    /// Ends the agent: politely, and surely after `grace`.
+    fn end(&mut self, grace: Duration, why: &'static str) {
         // Told to end while it is being started again: it ends.
-        self.is_respawning &= !is_second;
+        self.is_respawning &= self.ending.is_none();
         self.ending.get_or_insert(why);
         match self.phase {
             Phase::Running => {
@@ -84,22 +105,12 @@ impl Tend {
         self.exit = exit;
         self.signal(Signal::SIGTERM);
         self.signal(Signal::SIGCONT);
-        for stray in self.strays() {
+        for stray in strays::carrying(&self.launch.launch) {
             stray.signal(Signal::SIGTERM);
         }
         let now = Instant::now();
         let kill_at = now + GRACE_LEFT_BEHIND;
         self.phase = Phase::Sweeping { kill_at, give_up_at: kill_at + KILL_TAKES_MAX };
-    }
-
-    /// Processes of this launch that left the agent's group, but for those below a terminal multiplexer: that is a place
-    /// somebody made to outlive us.
-    fn strays(&self) -> Vec<Process> {
-        let me = Process::current();
-        process::carrying(&format!("THRONG_LAUNCH={}", self.launch.launch), me)
-            .into_iter()
-            .filter(|p| !process::lineage(*p, me).iter().any(|name| is_multiplexer(name)))
-            .collect()
     }
 
     /// What has become due.
@@ -115,7 +126,7 @@ impl Tend {
             }
             Phase::Sweeping { kill_at, give_up_at } => {
                 let group = self.child.as_ref().is_some_and(|c| process::group_is_alive(c.process.pid));
-                let strays = self.strays();
+                let strays = strays::carrying(&self.launch.launch);
                 if !group && strays.is_empty() {
                     self.settle();
                 } else if now >= give_up_at {
@@ -138,7 +149,7 @@ impl Tend {
     }
 
     /// The agent and all of its tree have ended: start it again, or be over.
-    fn settle(&mut self) {
+    pub(super) fn settle(&mut self) {
         let drain_until = Instant::now() + DRAIN_MAX;
         while self.relay_output() != Output::Ended && Instant::now() < drain_until {
             if let Some(child) = &self.child {

@@ -27,13 +27,17 @@ use nix::sys::signalfd::{SfdFlags, SignalFd};
 use place::Terminal;
 use screen::Screen;
 use serde_json::json;
-use std::io::{self, Read, Write};
+use std::io::{self, Read};
 use std::os::fd::{AsFd, OwnedFd};
 use std::time::{Duration, Instant, SystemTime};
 use typed::Typed;
 
 /// Grace of an agent whose place or leader is gone: nobody waits for it.
 const GRACE_ALONE: Duration = Duration::from_secs(1);
+/// Exit of a program that cannot be executed, as shells have it.
+const CANNOT_EXECUTE: Exit = Exit::Code(126);
+/// How often a terminal that nobody had open is looked at again: somebody may open it anew.
+const REOPENED_EVERY: Duration = Duration::from_millis(200);
 /// How often what an ended agent left behind is looked at.
 const SWEEP_EVERY: Duration = Duration::from_millis(10);
 /// Longest wait for an earlier `tend` of this name to let go of its lock.
@@ -73,6 +77,10 @@ struct Tend {
     leader: Option<OwnedFd>,
     /// When to look who leads now, the watched one having died.
     look_for_leader_at: Option<Instant>,
+    /// Since when nobody leads, as far as was seen.
+    leaderless_since: Option<Instant>,
+    /// It was told to end, by somebody and not by an event.
+    is_asked: bool,
     /// It is being ended to be started again.
     is_respawning: bool,
     size: Size,
@@ -88,20 +96,7 @@ pub fn tend(launch: LaunchFile, place: PlaceRecord, term: &str) -> io::Result<()
     let store = Store::new(launch.layout(), lock_dir::DEFAULT_BUDGET).team(&launch.team);
     let _lock = Flock::acquire_within(&store.state().member_lock(&launch.agent), LOCK_WITHIN)
         .map_err(io::Error::other)?;
-    let signals = {
-        let mut set = SigSet::empty();
-        let wanted = [
-            Signal::SIGCHLD,
-            Signal::SIGTERM,
-            Signal::SIGINT,
-            Signal::SIGHUP,
-            Signal::SIGQUIT,
-            Signal::SIGWINCH,
-        ];
-        wanted.into_iter().for_each(|s| set.add(s));
-        set.thread_block()?;
-        SignalFd::with_flags(&set, SfdFlags::SFD_NONBLOCK | SfdFlags::SFD_CLOEXEC)?
-    };
+    let signals = signals_to_read()?;
     process::become_subreaper();
     let terminal = Terminal::of_this_process();
     let size = terminal.as_ref().map_or(Size::DEFAULT, Terminal::size);
@@ -138,19 +133,38 @@ pub fn tend(launch: LaunchFile, place: PlaceRecord, term: &str) -> io::Result<()
         restarts_in_a_row: 0,
         leader,
         look_for_leader_at: None,
+        leaderless_since: None,
+        is_asked: false,
         is_respawning: false,
         size,
         store,
         launch,
     };
-    if tend.launch.ends_with.is_some_and(|leader| !Process::from(leader).is_alive()) {
+    if tend.launch.ends_with.is_some_and(|leader| !Process::from(leader).is_alive())
+        && tend.store.leader().is_none()
+    {
+        tend.ending = Some("its leader died");
+    } else if tend.launch.ends_with.is_some() && tend.leader.is_none() {
         tend.leader_died();
     }
-    tend.start();
+    match tend.ending {
+        None => tend.start(),
+        Some(why) => tend.give_up(why.to_owned()),
+    }
     while tend.phase != Phase::Over {
         tend.turn(&signals)?;
     }
     Ok(())
+}
+
+/// The signals that the loop reads, held back from taking effect.
+fn signals_to_read() -> io::Result<SignalFd> {
+    let mut set = SigSet::empty();
+    let wanted =
+        [Signal::SIGCHLD, Signal::SIGTERM, Signal::SIGINT, Signal::SIGHUP, Signal::SIGQUIT, Signal::SIGWINCH];
+    wanted.into_iter().for_each(|s| set.add(s));
+    set.thread_block()?;
+    Ok(SignalFd::with_flags(&set, SfdFlags::SFD_NONBLOCK | SfdFlags::SFD_CLOEXEC)?)
 }
 
 impl Tend {
@@ -169,13 +183,24 @@ impl Tend {
                 self.store.note("member_ready", &about);
             }
             Err(e) => {
-                self.record.note = Some(format!("cannot start {}: {e}", self.launch.program.display()));
-                self.phase = Phase::Over;
-                self.write(MemberState::Failed);
-                self.store
-                    .note("member_failed", &json!({"agent": self.launch.agent, "why": self.record.note}));
+                let why = format!("cannot start {}: {e}", self.launch.program.display());
+                // Its program may be away for a moment: a restart that fails is a life that failed.
+                if self.record.restarts > 0 {
+                    self.record.note = Some(why);
+                    self.exit = CANNOT_EXECUTE;
+                    return self.settle();
+                }
+                self.give_up(why);
             }
         }
+    }
+
+    /// The agent was never started.
+    fn give_up(&mut self, why: String) {
+        self.record.note = Some(why);
+        self.phase = Phase::Over;
+        self.write(MemberState::Failed);
+        self.store.note("member_failed", &json!({"agent": self.launch.agent, "why": self.record.note}));
     }
 
     /// Writes the member's state down and wakes who waits for it.
@@ -196,8 +221,8 @@ impl Tend {
             match Signal::try_from(signal.ssi_signo.cast_signed()) {
                 Ok(Signal::SIGCHLD) => self.reap(),
                 Ok(Signal::SIGWINCH) => self.fit_terminal(),
-                Ok(Signal::SIGHUP) => self.end(GRACE_ALONE, "its place was closed"),
-                _ => self.end(GRACE_ALONE, "tend was told to end"),
+                Ok(Signal::SIGHUP) => self.place_closed(),
+                _ => self.asked_to_end(GRACE_ALONE, "tend was told to end"),
             }
         }
         if ready.leader {
@@ -231,7 +256,8 @@ impl Tend {
         });
         fds.extend(self.desk.clients.iter().map(|c| PollFd::new(c.as_fd(), in_and_out(&c.output))));
         let printing = self.child.iter().filter(|c| !c.has_closed_output);
-        fds.extend(printing.map(|c| PollFd::new(c.output.as_fd(), PollFlags::POLLIN)));
+        let flags = |c: &Child| c.input.as_ref().map_or(PollFlags::POLLIN, in_and_out);
+        fds.extend(printing.map(|c| PollFd::new(c.output.as_fd(), flags(c))));
         let timeout = match self.deadline() {
             Some(at) => at.saturating_duration_since(Instant::now()) + Duration::from_millis(1),
             None => Duration::MAX,
@@ -257,7 +283,9 @@ impl Tend {
             Phase::Sweeping { .. } => Some(Instant::now() + SWEEP_EVERY),
             Phase::Pausing { until } => Some(until),
         };
-        phase.into_iter().chain(self.look_for_leader_at).min()
+        let reopened = self.child.as_ref().filter(|c| c.has_closed_output && self.launch.tty);
+        let reopened = reopened.map(|_| Instant::now() + REOPENED_EVERY);
+        phase.into_iter().chain(self.look_for_leader_at).chain(reopened).min()
     }
 
     /// Takes what the agent printed to log, screen and whoever looks.
@@ -270,6 +298,7 @@ impl Tend {
                 Output::Ended
             }
             Ok(n) => {
+                child.has_closed_output = false;
                 self.screen.feed(&bytes[..n]);
                 self.desk.show(&bytes[..n]);
                 if let Some(terminal) = &mut self.terminal {
@@ -301,19 +330,15 @@ impl Tend {
             }
             None => {
                 self.terminal = None;
-                self.end(GRACE_ALONE, "its place was closed");
+                self.place_closed();
             }
         }
     }
 
-    /// Types into the agent's terminal.
+    /// Types into the agent's terminal, which takes it as fast as the agent reads.
     fn type_in(&mut self, bytes: &[u8]) {
-        if self.launch.tty
-            && let Some(child) = &mut self.child
-            && let Err(e) = child.output.write_all(bytes)
-        {
-            // The terminal's input queue is full: the agent does not read. The same happens to a person who types on.
-            tracing::warn!(error = %e, "input dropped");
+        if let Some(input) = self.child.as_mut().and_then(|child| child.input.as_mut()) {
+            input.push(bytes);
         }
     }
 
@@ -336,6 +361,9 @@ impl Tend {
         if let Some(terminal) = &mut self.terminal {
             terminal.flush();
         }
+        if let Some(input) = self.child.as_mut().and_then(|child| child.input.as_mut()) {
+            input.flush();
+        }
         let mut clients = std::mem::take(&mut self.desk.clients);
         for client in &mut clients {
             client.flush();
@@ -343,7 +371,7 @@ impl Tend {
                 match request {
                     Request::Screen => client.answer(&json!({"text": self.screen.text()})),
                     Request::Stop { grace } => {
-                        self.end(grace, "it was stopped");
+                        self.asked_to_end(grace, "it was stopped");
                         client.answer(&json!({"stopping": true}));
                     }
                     Request::Respawn { .. } if self.ending.is_some() => client.refuse("it is being ended"),
@@ -404,9 +432,4 @@ fn with_line_ends(bytes: &[u8]) -> Vec<u8> {
         all.push(*byte);
     }
     all
-}
-
-/// Whether a program of that name makes places that outlive who started them.
-pub(super) fn is_multiplexer(name: &str) -> bool {
-    name.starts_with("tmux: server") || matches!(name, "screen" | "SCREEN" | "zellij")
 }

@@ -52,8 +52,9 @@ impl Process {
     /// Whether it is a `throng tend` of a launch file below `dir`. Its environment may be cleared.
     pub fn is_tend_below(&self, dir: &Path) -> bool {
         let words = self.command_line();
-        let file = words.iter().position(|w| w == "tend").and_then(|i| words.get(i + 1));
-        file.is_some_and(|file| Path::new(file).starts_with(dir))
+        let tend = words.iter().position(|w| w == "tend");
+        // Flags may stand before the file.
+        tend.is_some_and(|at| words[at + 1..].iter().any(|word| Path::new(word).starts_with(dir)))
     }
 
     pub fn kill(&self) {
