@@ -37,10 +37,11 @@ pub(super) fn end(record: &MemberRecord) -> (bool, Vec<Process>) {
         left.extend(agent.filter(|agent| agent.is_alive() && !left.contains(agent)));
         left
     };
-    if agent.is_some_and(|agent| agent.is_alive()) {
-        process::signal_group(agent.map_or(0, |agent| agent.pid), Signal::SIGKILL);
-    }
     let mut any = false;
+    if let Some(agent) = agent.filter(Process::is_alive) {
+        any = true;
+        process::signal_group(agent.pid, Signal::SIGKILL);
+    }
     for _ in 0..ROUNDS_MAX {
         let now = left();
         if now.is_empty() {

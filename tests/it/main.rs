@@ -13,6 +13,7 @@ mod support;
 
 mod attach;
 mod bodies;
+mod corners;
 mod disk;
 mod ending;
 mod example;
