@@ -150,9 +150,9 @@ impl TeamState {
     pub fn screen(&self, agent: &AgentName) -> PathBuf {
         self.logs().join(format!("{agent}.screen"))
     }
-    /// Ids of the iTerm2 sessions that were opened for the team.
+    /// Ids of the iTerm2 sessions that were opened for the team, one a line.
     pub fn iterm_sessions(&self) -> PathBuf {
-        self.0.join("iterm2.json")
+        self.0.join("iterm2-sessions")
     }
     /// The team's event log.
     pub fn events(&self) -> PathBuf {

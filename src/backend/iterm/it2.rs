@@ -46,9 +46,10 @@ pub(super) struct Session {
     pub(super) rows: usize,
 }
 
-fn session(session: &Value) -> Option<Session> {
-    let cells = |key: &str| usize::try_from(session[key].as_u64()?).ok();
-    Some(Session { id: session["id"].as_str()?.to_owned(), cols: cells("cols")?, rows: cells("rows")? })
+/// One row of the list; one without an id is no session.
+fn session(row: &Value) -> Option<Session> {
+    let cells = |key: &str| row[key].as_u64().and_then(|n| usize::try_from(n).ok()).unwrap_or(0);
+    Some(Session { id: row["id"].as_str()?.to_owned(), cols: cells("cols"), rows: cells("rows") })
 }
 
 /// Why a call did not do what it should.
@@ -88,7 +89,7 @@ impl It2 {
         let list = answer.find("[\n").or_else(|| answer.find("[]")).map_or("", |at| &answer[at..]);
         let list: Vec<Value> =
             serde_json::from_str(list.trim()).map_err(|e| failed(format!("{e}: {}", answer.trim())))?;
-        list.iter().map(|s| session(s).ok_or_else(|| failed(s.to_string()))).collect()
+        Ok(list.iter().filter_map(session).collect())
     }
 
     /// Whether a session is there.

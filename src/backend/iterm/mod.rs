@@ -94,10 +94,8 @@ impl ItermSessions {
     /// Opens a session beside one of ours or the leader's. What has been closed meanwhile is passed over (probe Q060).
     fn split(&self) -> Result<String> {
         let sessions = self.it2.sessions()?;
-        let mut ours: Vec<String> = match atomic_file::read_optional(&self.ours)? {
-            Some(bytes) => serde_json::from_slice(&bytes).unwrap_or_default(),
-            None => Vec::new(),
-        };
+        let ours = atomic_file::read_optional(&self.ours)?.unwrap_or_default();
+        let mut ours: Vec<String> = String::from_utf8_lossy(&ours).lines().map(str::to_owned).collect();
         ours.retain(|id| sessions.iter().any(|s| s.id == *id));
         let mut answers = Vec::new();
         for spot in spot::spots(&sessions, &ours, self.leader.as_deref()) {
@@ -119,8 +117,8 @@ impl ItermSessions {
 
     /// Where the next one goes is only nicer for it.
     fn remember(&self, ours: &[String]) {
-        let bytes = serde_json::to_vec(ours).unwrap_or_default();
-        if let Err(e) = atomic_file::write_unsynced(&self.ours, &bytes, atomic_file::PRIVATE) {
+        let text = ours.join("\n");
+        if let Err(e) = atomic_file::write_unsynced(&self.ours, text.as_bytes(), atomic_file::PRIVATE) {
             tracing::warn!(error = %e, "sessions not remembered");
         }
     }
