@@ -1,9 +1,10 @@
 //! Members in iTerm2 sessions (B3): the real, unmodified `it2` against a fake iTerm2 that speaks the real API, with real
 //! shells on real terminals (`fakes/iterm2_server.py`). No Mac was at hand: `docs/iterm2.md` has the checklist for one.
 
-use crate::support::process::is_running;
+use crate::support::process::{is_running, signal};
 use crate::support::world::walk;
 use crate::support::{Call, Running, World, fake, repository, until, until_some};
+use nix::sys::signal::Signal;
 use serde_json::{Value, json};
 use std::ffi::OsString;
 use std::fs;
@@ -423,6 +424,24 @@ fn goal_b3_a_team_whose_iterm2_was_quit_can_be_ended() {
     world.team("t").until_member("a", "exited");
     down.run().ok();
     world.assert_nothing_left();
+}
+
+#[test]
+fn goal_b11_a_member_is_respawned_in_a_session_of_its_own() {
+    let world = World::new();
+    let Some(iterm) = Iterm::start(&world, json!({})) else { return };
+    let first = iterm.spawn("a");
+    signal(world.team("t").pid("a"), Signal::SIGKILL);
+    world.team("t").until_member("a", "exited");
+    until("its session went with it", || iterm.sessions() == [iterm.leader.as_str()]);
+    iterm.throng(&["respawn", "a", "--team", "t"]).run().ok();
+    let second = iterm.session_of("a");
+    assert_ne!(first, second);
+    let row = &world.team("t").config()["members"][1];
+    assert_eq!((&row["name"], &row["tmuxPaneId"]), (&json!("a"), &json!(second)));
+    assert_eq!(i64::from(world.team("t").tend("a")), iterm.shell(&second));
+    iterm.throng(&["down", "t"]).run().ok();
+    iterm.assert_nothing_left();
 }
 
 #[test]
