@@ -445,6 +445,22 @@ fn goal_b11_a_member_is_respawned_in_a_session_of_its_own() {
 }
 
 #[test]
+fn goal_b11_a_respawn_that_failed_leaves_no_session() {
+    let world = World::new();
+    let Some(iterm) = Iterm::start(&world, json!({"asks": true})) else { return };
+    iterm.spawn("a");
+    signal(world.team("t").pid("a"), Signal::SIGKILL);
+    world.team("t").until_member("a", "exited");
+    let mut options = bash_with(&world, "while :; do sleep 1; done\n");
+    options["asks"] = json!(true);
+    world.write("options.json", options.to_string());
+    iterm.throng(&["respawn", "a", "--team", "t"]).run().code(5).complains("wait until it is ready");
+    assert_eq!(iterm.sessions(), [iterm.leader.as_str()]);
+    iterm.throng(&["down", "t"]).run().ok();
+    iterm.assert_nothing_left();
+}
+
+#[test]
 fn goal_b3_eight_at_once_each_have_their_session() {
     let world = World::new();
     let Some(iterm) = Iterm::start(&world, json!({})) else { return };
