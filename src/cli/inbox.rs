@@ -1,8 +1,10 @@
 //! `throng inbox`: looking into inboxes, and taking a message from one's own.
 
 use super::context::{Context, agent, span};
+use super::delivery;
 use super::error::{Failure, Result};
 use super::out::age;
+use crate::protocol::delivery::StateChanges;
 use crate::protocol::{AgentName, Entry, body};
 use crate::store::{MailWatch, TeamStore, Unread};
 use serde_json::{Value, json};
@@ -28,6 +30,8 @@ enum Verb {
     Take(Take),
     /// Print messages as they arrive, without changing the inbox
     Follow(List),
+    /// Show what became of messages: queued, delivered, answered, dead
+    Status(delivery::Status),
 }
 
 /// List an inbox
@@ -72,6 +76,7 @@ pub fn inbox(verb: &Inbox, context: &mut Context) -> Result {
         Verb::List(list) => show(list, context),
         Verb::Take(verb) => take(verb, context),
         Verb::Follow(list) => follow(list, context),
+        Verb::Status(verb) => delivery::status(verb, context),
     }
 }
 
@@ -110,8 +115,10 @@ fn show(list: &List, context: &mut Context) -> Result {
         let messages: Vec<Value> = entries.iter().map(as_json).collect();
         return context.out.json(&json!({"inbox": owner, "messages": messages}));
     }
+    let mut changes = StateChanges::default();
     let rows: Vec<Vec<String>> = entries
         .iter()
+        .filter(|e| changes.is_news(e))
         .map(|e| {
             let mark = if e.read { " " } else { "*" };
             vec![mark.to_owned(), body::sender(e), age(&e.timestamp), body::one_line(e, LINE_CHARS_MAX)]
@@ -178,6 +185,7 @@ fn follow(list: &List, context: &mut Context) -> Result {
     mailbox.create()?;
     let mut watch = store.watch_mail(&owner);
     let mut seen = HashSet::new();
+    let mut changes = StateChanges::default();
     let mut shows_old = list.all;
     let mut told = None;
     while store.exists() {
@@ -196,6 +204,7 @@ fn follow(list: &List, context: &mut Context) -> Result {
             }
             match context.out.json {
                 true => context.out.json(&as_json(entry))?,
+                false if !changes.is_news(entry) => {}
                 false => context.out.line(format!("{}: {}", body::sender(entry), body::line(entry)))?,
             }
         }

@@ -5,6 +5,7 @@ mod attach;
 mod beyond;
 mod completions;
 mod context;
+mod delivery;
 mod doctor;
 mod down;
 mod env;

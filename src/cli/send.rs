@@ -1,12 +1,15 @@
 //! `throng send`: a message into an inbox. It counts as sent only when it is in the file.
 
 use super::context::{Context, agent, did_you_mean};
+use super::delivery;
 use super::error::{Failure, Result};
-use crate::launch;
-use crate::protocol::{AgentName, Entry, names, timestamp};
+use super::out::Paint;
+use crate::launch::{self, Life, MemberView};
+use crate::protocol::delivery::IN_REPLY_TO;
+use crate::protocol::{AgentName, Entry, Member, names, timestamp};
 use crate::store::TeamStore;
-use serde_json::json;
-use std::io::Read;
+use serde_json::{Value, json};
+use std::io::{Read, Write};
 use std::time::SystemTime;
 
 /// Longest summary in characters (protocol II.3.1).
@@ -18,9 +21,11 @@ const SUMMARY_CHARS_MAX: usize = 200;
 
 Examples:
   throng send bob 'the tests pass'
-  git diff | throng send reviewer - --summary 'please review'")]
+  git diff | throng send reviewer - --summary 'please review'
+  throng send '*' 'stop and save your work'
+  throng send lead 'it is 42' --reply-to 1c9e3a52")]
 pub struct Send {
-    /// The teammate, or lead
+    /// The teammate, lead, or '*' for everybody but oneself
     to: String,
     /// The text, - for standard input, or @FILE
     #[arg(allow_hyphen_values = true)]
@@ -28,6 +33,9 @@ pub struct Send {
     /// One line for lists
     #[arg(long)]
     summary: Option<String>,
+    /// The message that this one answers: its id, or the beginning of it
+    #[arg(long, value_name = "ID")]
+    reply_to: Option<String>,
     /// Sender's name (default: $THRONG_AGENT, else lead)
     #[arg(long, value_name = "NAME")]
     from: Option<String>,
@@ -55,27 +63,65 @@ pub fn body(text: &str) -> Result<String> {
     Ok(String::from_utf8_lossy(&bytes).into_owned())
 }
 
-/// Sends one message.
+/// What goes out, but for its recipient.
+struct Letter {
+    from: AgentName,
+    text: String,
+    summary: Option<String>,
+    color: Option<String>,
+    reply_to: Option<String>,
+}
+
+impl Letter {
+    /// A message with an id of its own.
+    fn entry(&self) -> Entry {
+        let id = uuid::Uuid::new_v4().to_string();
+        let mut entry =
+            Entry::new(self.from.as_str(), &self.text, &timestamp::format(SystemTime::now()), &id);
+        entry.summary.clone_from(&self.summary);
+        entry.color.clone_from(&self.color);
+        if let Some(id) = &self.reply_to {
+            entry.extra.insert(IN_REPLY_TO.to_owned(), Value::from(id.as_str()));
+        }
+        entry
+    }
+}
+
+/// Sends one message, or one to each.
 pub fn send(verb: &Send, context: &mut Context) -> Result {
     let store = context.team()?;
     let from = match &verb.from {
         Some(name) => agent(name, &store)?,
         None => context.config.me.clone(),
     };
-    let to = recipient(verb, &store)?;
+    let to = if verb.to == "*" { None } else { Some(recipient(verb, &store)?) };
+    let reply_to = verb.reply_to.as_ref().map(|word| delivery::message_id(word, &store)).transpose()?;
     let text = body(&verb.text)?;
     if text.trim().is_empty() {
         return Err(Failure::usage("the message is empty: nothing was sent"));
     }
-    let id = uuid::Uuid::new_v4().to_string();
-    let mut entry = Entry::new(from.as_str(), &text, &timestamp::format(SystemTime::now()), &id);
-    entry.summary = verb.summary.as_ref().map(|s| s.chars().take(SUMMARY_CHARS_MAX).collect());
-    entry.color = store.read_team()?.member(from.as_str()).and_then(|m| m.color.clone());
-    store.mailbox(&to).append(&entry)?;
-    let fate = launch::observe_one(&store, &to)?.filter(|m| !m.life.is_alive());
+    let summary = verb.summary.as_ref().map(|s| s.chars().take(SUMMARY_CHARS_MAX).collect());
+    let color = store.read_team()?.member(from.as_str()).and_then(|m| m.color.clone());
+    let letter = Letter { from, text, summary, color, reply_to };
+    match to {
+        Some(to) => send_one(&letter, &to, context, &store),
+        None => broadcast(&letter, context, &store),
+    }
+}
+
+fn send_one(letter: &Letter, to: &AgentName, context: &mut Context, store: &TeamStore) -> Result {
+    let entry = letter.entry();
+    store.mailbox(to).append(&entry)?;
+    let fate = launch::observe_one(store, to)?.filter(|m| !m.life.is_alive());
+    let to_oneself = letter.from == *to;
+    if to_oneself {
+        let _ = writeln!(std::io::stderr(), "throng: note: {to} is you: the message is in your own inbox");
+    }
     if context.out.json {
-        let about =
-            json!({"sent": true, "to": to, "from": from, "msg_id": id, "recipient_is_alive": fate.is_none()});
+        let about = json!({
+            "sent": true, "to": to, "from": letter.from, "msg_id": entry.msg_id,
+            "recipient_is_alive": fate.is_none(), "to_oneself": to_oneself, "in_reply_to": letter.reply_to,
+        });
         context.out.json(&about)?;
     }
     match fate {
@@ -84,6 +130,49 @@ pub fn send(verb: &Send, context: &mut Context) -> Result {
             member.life.word()
         ))),
         None => Ok(()),
+    }
+}
+
+/// One message to everybody but the sender. Each is told of; one that fails does not keep the others from theirs.
+fn broadcast(letter: &Letter, context: &mut Context, store: &TeamStore) -> Result {
+    let everybody = launch::observe(store)?;
+    // Who was stopped is no member any more; who is planned will be one.
+    let is_member = |m: &MemberView| m.row.is_some() || m.life == Life::Planned;
+    let mut to: Vec<(AgentName, Option<&'static str>)> = vec![(AgentName::lead(), None)];
+    to.extend(everybody.into_iter().filter(is_member).map(|m| {
+        let fate = (!m.life.is_alive()).then(|| m.life.word());
+        (m.name, fate)
+    }));
+    to.retain(|(name, _)| *name != letter.from);
+    let mut sent = Vec::new();
+    let mut rows = Vec::new();
+    let (mut failure, mut dead) = (None, Vec::new());
+    for (name, fate) in &to {
+        let entry = letter.entry();
+        let error = store.mailbox(name).append(&entry).err();
+        sent.push(json!({
+            "sent": error.is_none(), "to": name, "msg_id": entry.msg_id, "recipient_is_alive": fate.is_none(),
+            "error": error.as_ref().map(ToString::to_string),
+        }));
+        let how = match (&error, fate) {
+            (Some(e), _) => context.out.paint(Paint::Red, &format!("not sent: {e}")),
+            (None, Some(fate)) => format!("sent, but it is not alive ({fate}): kept until it returns"),
+            (None, None) => "sent".to_owned(),
+        };
+        rows.push(vec![name.to_string(), how]);
+        dead.extend(fate.map(|_| name.to_string()));
+        failure = failure.or(error);
+    }
+    if context.out.json {
+        context.out.json(&json!({"to": "*", "from": letter.from, "messages": sent}))?;
+    } else {
+        context.out.table(&rows)?;
+    }
+    match failure {
+        Some(e) => Err(e.into()),
+        None if to.is_empty() => Err(Failure::missing(format!("nobody else is in team '{}'", store.name()))),
+        None if dead.is_empty() => Ok(()),
+        None => Err(Failure::missing(format!("not alive: {}", dead.join(", ")))),
     }
 }
 
@@ -103,6 +192,16 @@ fn recipient(verb: &Send, store: &TeamStore) -> Result<AgentName> {
     }
     if verb.force {
         return Ok(AgentName::for_member(to.as_str())?);
+    }
+    let is_type =
+        |row: &&Member| row.agent_type.as_deref().is_some_and(|t| t.eq_ignore_ascii_case(to.as_str()));
+    let of_type: Vec<&str> =
+        team.teammates().map(|(_, row)| row).filter(is_type).map(|row| row.name.as_str()).collect();
+    if !of_type.is_empty() {
+        let names = of_type.join(" and ");
+        return Err(Failure::missing(format!(
+            "'{to}' is a type of agent, not a name: send to {names}, which are of that type"
+        )));
     }
     let known = members.iter().map(|m| m.name.as_str()).chain(["lead"]);
     let near = names::near(to.as_str(), known);

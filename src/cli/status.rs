@@ -1,9 +1,11 @@
 //! `throng status`: who runs, since when, and what waits.
 
-use super::context::Context;
+use super::context::{Context, span};
+use super::delivery::{self, Mail};
 use super::error::{Failure, Result};
 use super::out::{Out, Paint, age};
 use crate::launch::{self, Activity, Life, MemberView, activity};
+use crate::protocol::delivery::State;
 use crate::protocol::{AgentName, Task};
 use crate::store::{Leader, Manifest, PlaceRecord, TeamStore};
 use crate::sys::process::tree;
@@ -20,30 +22,36 @@ pub struct Status {
     /// Show again on every change
     #[arg(long)]
     watch: bool,
+    /// Raise the alarm when a message of somebody alive has waited for longer
+    #[arg(long, value_name = "TIME", value_parser = span, default_value = "60s")]
+    alarm_after: Duration,
 }
 
 /// What is shown of a team.
 struct Picture {
     manifest: Option<Manifest>,
     leader: Option<Option<Leader>>,
-    members: Vec<(MemberView, usize)>,
+    members: Vec<(MemberView, Mail)>,
     tasks: Vec<Task>,
     /// What is wrong with the task list.
     lost: Option<String>,
-    lead_unread: usize,
+    /// What waits for the leader.
+    lead: Mail,
+    dead_letters: usize,
+    alarm_after: Duration,
 }
 
 /// Shows a team.
 pub fn status(verb: &Status, context: &mut Context) -> Result {
     let store = context.team()?;
     if !verb.watch {
-        return show(&look(&store)?, &store, &mut context.out);
+        return show(&look(verb, &store)?, &store, &mut context.out);
     }
     let inboxes = store.layout().inboxes(store.name());
     let watch = DirWatch::new(&[&store.state().members(), &inboxes, store.tasks().dir()]);
     let mut before = Value::Null;
     loop {
-        let picture = look(&store)?;
+        let picture = look(verb, &store)?;
         let now = as_json(&picture, &store);
         // Times pass on a terminal; elsewhere only changes are worth a line.
         if context.out.is_terminal && !context.out.json {
@@ -60,27 +68,29 @@ pub fn status(verb: &Status, context: &mut Context) -> Result {
     }
 }
 
-fn look(store: &TeamStore) -> Result<Picture> {
+fn look(verb: &Status, store: &TeamStore) -> Result<Picture> {
     let manifest = store.manifest()?;
     let members = launch::observe(store)?;
     if manifest.is_none() && !store.exists() {
         return Err(Failure::missing(format!("there is no team '{}'", store.name())));
     }
-    let unread = |name: &AgentName| store.mailbox(name).unread().map_or(0, |u| u.entries.len());
+    let records = delivery::all_records(store)?;
+    let mail = |name: &AgentName| Mail::of(name, store, &records);
     let tasks = store.tasks().survey();
     Ok(Picture {
         manifest,
         leader: store.leader(),
-        members: members.into_iter().map(|m| (m.clone(), unread(&m.name))).collect(),
+        members: members.into_iter().map(|m| (m.clone(), mail(&m.name))).collect(),
         lost: super::task::lost(&tasks),
         tasks: tasks.tasks,
-        lead_unread: unread(&AgentName::lead()),
+        lead: mail(&AgentName::lead()),
+        dead_letters: records.iter().filter(|r| r.state == State::Dead).count(),
+        alarm_after: verb.alarm_after,
     })
 }
 
 fn as_json(picture: &Picture, store: &TeamStore) -> Value {
-    let members: Vec<Value> =
-        picture.members.iter().map(|(m, unread)| member_json(m, *unread, &picture.tasks)).collect();
+    let members: Vec<Value> = picture.members.iter().map(|(m, mail)| member_json(m, mail, picture)).collect();
     let leader = picture.leader.as_ref().map(|leader| serde_json::to_value(leader).unwrap_or_default());
     let tasks = |wanted: &dyn Fn(&Task) -> bool| picture.tasks.iter().filter(|t| wanted(t)).count();
     json!({
@@ -92,18 +102,21 @@ fn as_json(picture: &Picture, store: &TeamStore) -> Value {
         "started": picture.manifest.as_ref().map(|m| &m.started),
         "ended": picture.manifest.as_ref().and_then(|m| m.ended.as_ref()),
         "leader": leader,
-        "lead_unread": picture.lead_unread,
+        "lead_unread": picture.lead.unread,
+        "lead_oldest_unread": picture.lead.oldest,
+        "lead_alarm": picture.lead.is_late(picture.alarm_after),
+        "dead_letters": picture.dead_letters,
+        "tasks_trouble": picture.lost,
         "members": members,
         "tasks": {
             "all": picture.tasks.len(),
             "completed": tasks(&|t| t.is_completed() && t.failure().is_none()),
             "failed": tasks(&|t| t.failure().is_some()),
-            "trouble": picture.lost,
         },
     })
 }
 
-fn member_json(member: &MemberView, unread: usize, tasks: &[Task]) -> Value {
+fn member_json(member: &MemberView, mail: &Mail, picture: &Picture) -> Value {
     let record = member.record.as_ref();
     let exit = match member.life {
         Life::Exited(exit) | Life::Restarting(exit) => Some(exit),
@@ -119,14 +132,22 @@ fn member_json(member: &MemberView, unread: usize, tasks: &[Task]) -> Value {
         "place": record.map(|r| &r.place),
         "exit": exit,
         "restarts": record.map_or(0, |r| r.restarts),
-        "unread": unread,
-        "activity": activity(member, tasks).map(Activity::word),
+        "unread": mail.unread,
+        "oldest_unread": mail.oldest,
+        "alarm": is_alarming(member, mail, picture),
+        "idle": mail.idle.as_ref().map(|idle| json!({"since": idle.since, "owes": idle.owes})),
+        "activity": activity(member, &picture.tasks).map(Activity::word),
         "processes": tree.map(|(count, _)| count),
         "resident_kb": tree.map(|(_, kb)| kb),
         "cwd": record.map(|r| &r.cwd),
         "command": record.map(|r| &r.command),
         "note": record.and_then(|r| r.note.as_ref()),
     })
+}
+
+/// Whether somebody who could read its mail does not.
+fn is_alarming(member: &MemberView, mail: &Mail, picture: &Picture) -> bool {
+    member.life.is_alive() && mail.is_late(picture.alarm_after)
 }
 
 fn pid(member: &MemberView) -> Option<i32> {
@@ -166,8 +187,8 @@ fn show(picture: &Picture, store: &TeamStore, out: &mut Out) -> Result {
         out.line(format!("see it with: {attach}"))?;
     }
     let mut rows: Vec<Vec<String>> = Vec::new();
-    for (member, unread) in &picture.members {
-        rows.push(row(member, *unread, (&picture.tasks, out)));
+    for (member, mail) in &picture.members {
+        rows.push(row(member, mail, (picture, out)));
     }
     if rows.is_empty() {
         out.line("no members: add one with 'throng spawn NAME -- CMD'")?;
@@ -182,13 +203,32 @@ fn show(picture: &Picture, store: &TeamStore, out: &mut Out) -> Result {
     if let Some(lost) = &picture.lost {
         out.line(out.paint(Paint::Red, lost))?;
     }
-    if picture.lead_unread > 0 {
-        out.line(format!("mail for you: {} unread, see 'throng inbox list'", picture.lead_unread))?;
+    if picture.lead.unread > 0 {
+        let is_late = picture.lead.is_late(picture.alarm_after);
+        let words = if is_late { alarm(&picture.lead, out) } else { picture.lead.words() };
+        out.line(format!("mail for you: {words}, see 'throng inbox list'"))?;
+    }
+    if picture.dead_letters > 0 {
+        out.line(format!("dead letters: {}, see 'throng inbox status --dead'", picture.dead_letters))?;
     }
     Ok(())
 }
 
-fn row(member: &MemberView, unread: usize, (tasks, out): (&[Task], &Out)) -> Vec<String> {
+/// What waits for too long.
+fn alarm(mail: &Mail, out: &Out) -> String {
+    out.paint(Paint::Red, &format!("{}: ALARM", mail.words()))
+}
+
+/// What a running member is doing, its idle notices being heard.
+fn doing(member: &MemberView, mail: &Mail, picture: &Picture) -> &'static str {
+    match activity(member, &picture.tasks) {
+        Some(Activity::Quiet) if mail.idle.is_some() => "idle",
+        Some(activity) => activity.word(),
+        None => member.life.word(),
+    }
+}
+
+fn row(member: &MemberView, mail: &Mail, (picture, out): (&Picture, &Out)) -> Vec<String> {
     let paint = match member.life {
         Life::Ready(_) => Paint::Green,
         life if life.has_failed() => Paint::Red,
@@ -198,7 +238,7 @@ fn row(member: &MemberView, unread: usize, (tasks, out): (&[Task], &Out)) -> Vec
     let word = match member.life {
         Life::Exited(exit) => exit.to_string(),
         Life::Restarting(exit) => format!("restarting, {exit}"),
-        life => activity(member, tasks).map_or(life.word(), Activity::word).to_owned(),
+        _ => doing(member, mail, picture).to_owned(),
     };
     let memory = pid(member).map(tree).map_or(String::new(), |(count, kb)| match count {
         1 => format!("{} MB", kb / 1024),
@@ -217,6 +257,10 @@ fn row(member: &MemberView, unread: usize, (tasks, out): (&[Task], &Out)) -> Vec
         n => format!(", {n} restarts"),
     };
     let note = record.and_then(|r| r.note.as_ref()).map_or(String::new(), |note| format!("  ({note})"));
+    let waits = if is_alarming(member, mail, picture) { alarm(mail, out) } else { mail.words() };
+    let owed: Vec<String> =
+        mail.idle.iter().flat_map(|idle| &idle.owes).map(|id| delivery::short(id)).collect();
+    let owes = if owed.is_empty() { String::new() } else { format!(", owes a reply to {}", owed.join(", ")) };
     vec![
         member.name.to_string(),
         out.paint(paint, &word),
@@ -224,6 +268,6 @@ fn row(member: &MemberView, unread: usize, (tasks, out): (&[Task], &Out)) -> Vec
         pid(member).map_or(String::new(), |pid| format!("process {pid}")),
         place,
         memory,
-        format!("{unread} unread{restarts}{note}"),
+        format!("{waits}{owes}{restarts}{note}"),
     ]
 }

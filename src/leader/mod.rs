@@ -16,6 +16,7 @@ use crate::backend::Backend;
 use crate::config::Config;
 use crate::config::plan::Plan;
 use crate::launch::{self, Spawn};
+use crate::protocol::delivery::StateChanges;
 use crate::protocol::{AgentName, timestamp};
 use crate::store::{LeaderMode, Manifest, TeamStore};
 use crate::sys::process::Process;
@@ -68,6 +69,7 @@ pub async fn lead(
     let mut actions = vec![Action::Look];
     let (mut is_looking, mut look_again) = (false, false);
     let mut orphans = Orphans::default();
+    let mut changes = StateChanges::default();
     loop {
         orphans.reap();
         for action in actions {
@@ -85,7 +87,7 @@ pub async fn lead(
                 // A line in a file, in the order of the actions.
                 Action::Note(kind, fields) => led.store.note(kind, &fields),
                 Action::Deliver(entries) => {
-                    for entry in &entries {
+                    for entry in entries.iter().filter(|e| changes.is_news(e)) {
                         let about = serde_json::json!({"from": entry.from, "summary": entry.summary, "text": entry.text});
                         led.store.note("lead_mail", &about);
                     }

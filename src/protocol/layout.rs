@@ -158,6 +158,14 @@ impl TeamState {
     pub fn events(&self) -> PathBuf {
         self.0.join("events.jsonl")
     }
+    /// What became of messages.
+    pub fn journal(&self) -> PathBuf {
+        self.0.join("journal.jsonl")
+    }
+    /// The journal before this one.
+    pub fn old_journal(&self) -> PathBuf {
+        self.0.join("journal.1.jsonl")
+    }
     /// Each state of each task.
     pub fn tasks(&self) -> PathBuf {
         self.0.join("tasks.jsonl")

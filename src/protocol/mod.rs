@@ -4,6 +4,7 @@
 //! Other programs own these files too, so every shape keeps the fields that it does not know.
 
 pub mod body;
+pub mod delivery;
 pub mod inbox;
 pub mod layout;
 pub mod names;

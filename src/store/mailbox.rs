@@ -82,6 +82,7 @@ impl<'a> Mailbox<'a> {
         let all = self.entries()?;
         let is_own = |e: &Entry| own.is_some() && e.msg_id.as_deref() == own;
         if all.trouble.is_none() && all.entries.iter().all(is_own) {
+            own.iter().for_each(|id| self.store.journal_withdrawn(&self.agent, id));
             return Ok(atomic_file::remove_optional(&self.path)?);
         }
         drop(lock);
@@ -102,6 +103,7 @@ impl<'a> Mailbox<'a> {
         let about =
             json!({"from": entry.from, "to": self.agent, "msg_id": entry.msg_id, "summary": entry.summary});
         self.store.note("message_sent", &about);
+        self.store.journal_queued(&self.agent, entry);
         self.store.poke(&self.agent);
         Ok(())
     }
@@ -232,6 +234,7 @@ impl<'a> Mailbox<'a> {
         for identity in identities {
             self.store.note("message_read", &json!({"by": self.agent, "msg_id": identity}));
         }
+        self.store.journal_delivered(&self.agent, identities);
         Ok(())
     }
 

@@ -89,6 +89,14 @@ impl TeamStore {
         if keep_tasks == KeepTasks::No && tasks.exists() {
             atomic_file::move_tree(&tasks, &to.join("tasks"))?;
         }
+        // Locks that somebody held came along; their holders find them lost.
+        for dir in [to.join("team"), to.join("team/inboxes"), to.join("tasks")] {
+            let entries = std::fs::read_dir(&dir).into_iter().flatten().flatten();
+            for lock in entries.map(|e| e.path()).filter(|p| p.extension().is_some_and(|e| e == "lock")) {
+                // A file of that name is none; a folder with something in it is somebody's.
+                let _ = std::fs::remove_dir(lock);
+            }
+        }
         Ok(())
     }
 

@@ -187,12 +187,12 @@ fn an_agent_that_opens_its_terminal_anew_is_read_again() {
 
 #[test]
 fn down_of_a_run_has_the_grace_that_was_asked_for() {
-    let world = World::new();
     let script = "trap 'sleep 0.5; exit 0' TERM; echo set; while :; do sleep 0.02; done";
-    world.write("t.toml", ONE.replace("[\"sleep\", \"600\"]", &json!(["sh", "-c", script]).to_string()));
     for (flags, exit) in
         [(vec!["--grace", "30s"], json!({"code": 0})), (vec!["--force"], json!({"signal": 9}))]
     {
+        let world = World::new();
+        world.write("t.toml", ONE.replace("[\"sleep\", \"600\"]", &json!(["sh", "-c", script]).to_string()));
         let run = world.throng(["run", "t.toml"]).start();
         until("its trap is set", || {
             let screen = world.throng(["screen", "a", "--team", "t"]).run();

@@ -14,6 +14,7 @@ mod support;
 mod attach;
 mod bodies;
 mod corners;
+mod delivery;
 mod disk;
 mod ending;
 mod example;
