@@ -2,6 +2,7 @@
 
 use super::context::Context;
 use super::error::{Failure, Result, verdict};
+use super::shown::Shown;
 use super::up::{hand_over, sign};
 use super::{run, spawn};
 use crate::leader::{Led, State};
@@ -72,10 +73,11 @@ pub fn adopt(verb: &Adopt, context: &mut Context) -> Result {
     let backend = spawn::backend_of(&store, &manifest, context);
     let plan = spawn::empty_plan(&store, context);
     let led = Led { store: store.clone(), manifest, plan, config: context.config.clone(), backend };
-    let mut shown = run::Shown::default();
+    let mut shown = Shown::new(&context.config, None);
     let outcome = run::lead(Arc::new(led), State::watching(Instant::now()), hold_back(), &mut |line| {
-        shown.show(&mut context.out, line);
+        shown.show(line);
     })?;
     drop(lock);
+    shown.end(None);
     verdict(&outcome, &store)
 }

@@ -15,6 +15,9 @@ use std::time::Duration;
 
 /// Ctrl-], as telnet has it.
 const DETACH: u8 = 0x1d;
+/// Takes the agent's modes off this terminal: keypad, cursor keys, mouse, focus, bracketed paste, colours, the other page;
+/// shows the cursor.
+const MODES_OFF: &str = "\x1b>\x1b[?1l\x1b[?1000l\x1b[?1002l\x1b[?1003l\x1b[?1004l\x1b[?1005l\x1b[?1006l\x1b[?2004l\x1b[0m\x1b[?25h\x1b[?1049l\r";
 /// How often the terminal's size is looked at.
 const SIZE_EVERY: Duration = Duration::from_millis(250);
 
@@ -51,12 +54,13 @@ pub fn attach(verb: &Attach, context: &mut Context) -> Result {
     let size = pty::size_of(&stdin).unwrap_or(Size::DEFAULT);
     let agent = control::attach(&store, &name, size)
         .map_err(|e| Failure::missing(format!("{name} cannot be attached to: {e}")))?;
-    writeln!(io::stderr(), "attached to {name}; Ctrl-] goes away again")?;
+    // Its picture comes on a page of its own; ours is there again afterwards.
+    writeln!(io::stdout(), "\x1b[?1049h\x1b[2J\x1b[Hattached to {name}; Ctrl-] goes away again")?;
     let raw = Raw::enter(&stdin)?;
     let end = relay(agent, size);
     drop(raw);
-    // Leave the agent's picture and its modes behind.
-    writeln!(io::stdout(), "\x1b[0m\x1b[?25h\x1b[?1049l\r")?;
+    write!(io::stdout(), "{MODES_OFF}")?;
+    io::stdout().flush()?;
     context.out.line(end?)
 }
 

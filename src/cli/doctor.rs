@@ -53,7 +53,7 @@ pub fn doctor(_verb: &Doctor, context: &mut Context) -> Result {
         for check in &checks {
             let (paint, word) = match (&check.result, check.is_optional) {
                 (Ok(_), _) => (Paint::Green, "ok"),
-                (Err(_), true) => (Paint::Yellow, "no"),
+                (Err(_), true) => (Paint::Yellow, "no, optional"),
                 (Err(_), false) => (Paint::Red, "failed"),
             };
             let detail = check.result.as_ref().unwrap_or_else(|e| e);

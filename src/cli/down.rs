@@ -7,6 +7,8 @@ use super::stop::report;
 use crate::leader;
 use crate::protocol::TeamName;
 use crate::store::KeepTasks;
+use crate::sys::signals::hold_back;
+use std::io::Write;
 use std::time::Duration;
 
 /// End a team
@@ -53,6 +55,12 @@ pub fn down(verb: &Down, context: &mut Context) -> Result {
     }
     let grace = if verb.force { Duration::ZERO } else { verb.grace.min(Duration::from_secs(3600)) };
     let keep = if verb.keep_tasks { KeepTasks::Yes } else { KeepTasks::No };
+    // Half an end would be worse than a late one: what comes meanwhile takes effect afterwards.
+    let _held = hold_back();
+    if context.out.is_terminal && !grace.is_zero() {
+        let _ =
+            writeln!(std::io::stderr(), "ending team {}, within {} s or so", store.name(), grace.as_secs());
+    }
     let down = leader::end_team(&store, grace, keep, &context.config.environment)?;
     report(context, &down.retired)?;
     if context.out.json {

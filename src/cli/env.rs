@@ -3,15 +3,15 @@
 use super::context::Context;
 use super::error::{Failure, Result};
 use super::logs::known_member;
-use crate::config::is_secret;
+use crate::config::redacted;
 use crate::store::LaunchFile;
 use serde_json::{Map, Value, json};
 
 /// Show a teammate's environment, without its secrets
 #[derive(Debug, clap::Args)]
 #[command(
-    after_help = "It is what the launch file holds: an allow-list of yours, the team file's, and throng's own.
-Values of variables whose name says that they are secrets are not shown.
+    after_help = "It is what the launch file holds: an allow-list of yours, the team file's, and throng's own; TERM and PWD come on top.
+Values whose names say that they are secrets, and passwords in addresses, are not shown.
 
 Example:
   throng env bob --json | jq .env.PATH"
@@ -30,10 +30,7 @@ pub fn env(verb: &Env, context: &mut Context) -> Result {
         return Err(Failure::missing(format!("{name} was retired: its launch file is gone")));
     }
     let launch = LaunchFile::read(&path)?;
-    let shown = |(key, value): (&String, &String)| {
-        let value = if is_secret(key) { "(secret)".to_owned() } else { value.clone() };
-        (key.clone(), value)
-    };
+    let shown = |(key, value): (&String, &String)| (key.clone(), redacted(key, value));
     let env: Vec<(String, String)> = launch.env.iter().map(shown).collect();
     if context.out.json {
         let env: Map<String, Value> = env.into_iter().map(|(key, value)| (key, Value::from(value))).collect();

@@ -29,6 +29,7 @@ enum Verb {
     /// Take the oldest unread message of one's own inbox: print it, then mark it read
     Take(Take),
     /// Print messages as they arrive, without changing the inbox
+    #[command(after_help = "Example:\n  throng inbox follow bob --json")]
     Follow(List),
     /// Show what became of messages: queued, delivered, answered, dead
     Status(delivery::Status),

@@ -9,7 +9,9 @@ use crate::store::TeamStore;
 use crate::sys::failed;
 use serde_json::json;
 use std::fs::File;
-use std::io::{Read, Seek, SeekFrom};
+use std::io::Read;
+use std::os::unix::fs::MetadataExt;
+use std::path::PathBuf;
 use std::time::Duration;
 
 /// Longest wait between two looks at a growing log.
@@ -17,7 +19,9 @@ const LOOK: Duration = Duration::from_millis(200);
 
 /// Show what a teammate printed
 #[derive(Debug, clap::Args)]
-#[command(after_help = "Example:
+#[command(after_help = "Beyond 16 MiB the older part is put aside, and only one such part is kept.
+
+Example:
   throng logs bob -f")]
 pub struct Logs {
     /// Whose
@@ -52,37 +56,60 @@ pub fn logs(verb: &Logs, context: &mut Context) -> Result {
     if !path.exists() && !verb.follow {
         return Err(Failure::missing(format!("{name} has printed nothing yet")));
     }
-    let mut offset = 0;
+    let mut log = Growing::new(path);
     let mut first = verb.tail;
-    // What was put aside when the log grew long comes first.
-    let mut rest = std::fs::read(path.with_extension("log.1")).unwrap_or_default();
+    let mut rest = Vec::new();
     loop {
         // Ended first, then read: nothing printed before the end is missed.
         let has_ended = launch::observe_one(&store, &name)?.is_none_or(|m| !m.life.is_alive());
-        if let Ok(mut file) = File::open(&path) {
-            let len = file.metadata().map_err(failed("look at log", &path))?.len();
-            // It was put aside and begun anew.
-            offset = if len < offset { 0 } else { offset };
-            file.seek(SeekFrom::Start(offset)).map_err(failed("read log", &path))?;
-            let mut bytes = Vec::new();
-            file.read_to_end(&mut bytes).map_err(failed("read log", &path))?;
-            offset += bytes.len() as u64;
-            rest.extend(bytes);
-            if let Some(count) = first.take() {
-                rest = last_lines(&rest, Some(count)).to_vec();
-            }
-            // JSON has whole lines only.
-            let whole = match context.out.json && verb.follow && !has_ended {
-                true => rest.iter().rposition(|b| *b == b'\n').map_or(0, |i| i + 1),
-                false => rest.len(),
-            };
-            let piece: Vec<u8> = rest.drain(..whole).collect();
-            print(&mut context.out, &name, &piece)?;
+        log.read(&mut rest)?;
+        if let Some(count) = first.take() {
+            rest = last_lines(&rest, Some(count)).to_vec();
         }
+        // JSON has whole lines only.
+        let whole = match context.out.json && verb.follow && !has_ended {
+            true => rest.iter().rposition(|b| *b == b'\n').map_or(0, |i| i + 1),
+            false => rest.len(),
+        };
+        let piece: Vec<u8> = rest.drain(..whole).collect();
+        print(&mut context.out, &name, &piece)?;
         if !verb.follow || has_ended {
             return Ok(());
         }
         std::thread::sleep(LOOK);
+    }
+}
+
+/// A log that grows, and is put aside as `.1` and begun anew when it has grown long.
+struct Growing {
+    path: PathBuf,
+    /// The present one, or the one put aside that is not read to its end.
+    file: Option<File>,
+}
+
+impl Growing {
+    fn new(path: PathBuf) -> Growing {
+        // What was put aside comes first.
+        Growing { file: File::open(path.with_extension("log.1")).ok(), path }
+    }
+
+    /// Takes what was added.
+    fn read(&mut self, into: &mut Vec<u8>) -> Result {
+        loop {
+            if let Some(file) = &mut self.file {
+                file.read_to_end(into).map_err(failed("read log", &self.path))?;
+            }
+            let Ok(now) = File::open(&self.path) else { return Ok(()) };
+            let inode = |file: &File| file.metadata().map(|m| m.ino()).ok();
+            if self.file.as_ref().is_some_and(|file| inode(file) == inode(&now)) {
+                return Ok(());
+            }
+            // Once more: it may have grown before it was put aside.
+            if let Some(file) = &mut self.file {
+                file.read_to_end(into).map_err(failed("read log", &self.path))?;
+            }
+            self.file = Some(now);
+        }
     }
 }
 

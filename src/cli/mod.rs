@@ -23,6 +23,7 @@ mod respawn;
 mod run;
 mod screen;
 mod send;
+mod shown;
 mod spawn;
 mod status;
 mod stop;
@@ -54,14 +55,14 @@ struct Cli {
 /// Flags of every verb.
 #[derive(Debug, Args)]
 struct Shared {
-    /// The team (default: $THRONG_TEAM, else the only one that runs)
-    #[arg(long, global = true, value_name = "NAME")]
+    /// The team (default: $THRONG_TEAM, else the only one that runs; for run and up the file's)
+    #[arg(long, global = true, value_name = "NAME", help_heading = "For every verb")]
     team: Option<String>,
     /// JSON instead of text: one object, or one event a line
-    #[arg(long, global = true)]
+    #[arg(long, global = true, help_heading = "For every verb")]
     json: bool,
-    /// Log this verb: error, warn, info, debug, trace, or a filter (default: $THRONG_LOG)
-    #[arg(long, global = true, value_name = "LEVEL")]
+    /// Log to cli.log.jsonl in the state directory: error, warn, info, debug, trace, or a filter (default: $THRONG_LOG)
+    #[arg(long, global = true, value_name = "LEVEL", help_heading = "For every verb")]
     log_level: Option<String>,
 }
 

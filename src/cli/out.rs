@@ -42,7 +42,11 @@ impl Out {
     /// # Errors
     /// The reader has gone; the output cannot be written.
     pub fn line(&mut self, text: impl AsRef<str>) -> Result {
-        writeln!(self.stdout, "{}", text.as_ref())?;
+        let text = text.as_ref();
+        match self.is_terminal {
+            true => writeln!(self.stdout, "{}", harmless(text))?,
+            false => writeln!(self.stdout, "{text}")?,
+        }
         Ok(self.stdout.flush()?)
     }
 
@@ -95,6 +99,24 @@ impl Out {
     }
 }
 
+/// Text from wherever, without what would drive the reader's terminal; colours stay.
+fn harmless(text: &str) -> String {
+    let mut kept = String::with_capacity(text.len());
+    let mut rest = text;
+    while let Some(c) = rest.chars().next() {
+        let color = rest.strip_prefix("\x1b[").and_then(|r| {
+            let digits = r.bytes().take_while(|b| b.is_ascii_digit() || *b == b';').count();
+            r[digits..].starts_with('m').then_some(digits + 3)
+        });
+        let len = color.unwrap_or(c.len_utf8());
+        if color.is_some() || !c.is_control() || matches!(c, '\n' | '\t') {
+            kept.push_str(&rest[..len]);
+        }
+        rest = &rest[len..];
+    }
+    kept
+}
+
 /// Width without the colour's escape sequences.
 fn plain_width(cell: &str) -> usize {
     let mut in_escape = false;
@@ -129,6 +151,10 @@ mod tests {
     #[test]
     fn colour_has_no_width() {
         assert_eq!(plain_width("\x1b[31mred\x1b[0m!"), 4);
+        assert_eq!(
+            harmless("\x1b[31mred\x1b[0m\x1b]0;title\x07\x1b[2Jé\tx\n"),
+            "\x1b[31mred\x1b[0m]0;title[2Jé\tx\n"
+        );
         assert_eq!(span(Duration::from_secs(119)), "119 s");
         assert_eq!(span(Duration::from_secs(7200)), "2 h");
     }

@@ -4,6 +4,7 @@ use super::context::Context;
 use super::error::Result;
 use super::out::age;
 use crate::launch;
+use crate::store::LeaderMode;
 use serde_json::json;
 
 /// Shows all teams.
@@ -18,13 +19,15 @@ pub fn overview(context: &mut Context) -> Result {
             None => "of another program",
             Some(m) if m.ended.is_some() => "ended",
             Some(_) if store.leader().is_some() => "led",
+            Some(m) if alive > 0 && m.mode == LeaderMode::Spawn => "running",
             Some(_) if alive > 0 => "without a leader",
             Some(_) => "nobody alive",
         };
         let started = manifest.as_ref().map(|m| m.started.clone());
-        let since = started.as_ref().map_or(String::new(), |s| age(s));
+        let ended = manifest.as_ref().and_then(|m| m.ended.clone());
+        let since = ended.as_ref().or(started.as_ref()).map_or(String::new(), |s| age(s));
         rows.push(vec![store.name().to_string(), state.to_owned(), since, format!("{alive} alive")]);
-        list.push(json!({"team": store.name(), "state": state, "started": started, "alive": alive, "members": members.len()}));
+        list.push(json!({"team": store.name(), "state": state, "started": started, "ended": ended, "alive": alive, "members": members.len()}));
     }
     if context.out.json {
         return context.out.json(&json!({"teams": list}));
@@ -38,6 +41,6 @@ pub fn overview(context: &mut Context) -> Result {
     }
     context.out.table(&rows)?;
     context.out.line(
-        "next: 'throng status --team NAME'; 'throng down NAME' ends one, 'throng gc' forgets ended ones",
+        "next: 'throng status --team NAME'; 'throng down NAME' ends one; 'throng gc' removes ended ones with their results",
     )
 }

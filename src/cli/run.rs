@@ -2,21 +2,22 @@
 
 use super::context::{Context, span};
 use super::error::{Failure, Result, verdict};
-use super::out::{Out, Paint};
-use super::{logging, story};
+use super::logging;
+use super::out::Paint;
+use super::shown::Shown;
 use crate::backend;
 use crate::config::Plan;
 use crate::config::plan::{BackendChoice, Word};
 use crate::leader::{self, Led, Outcome, State};
+use crate::protocol::timestamp;
 use crate::store::{KeepTasks, LeaderMode};
 use crate::sys::flock::Flock;
 use crate::sys::signals::{HeldBack, hold_back};
-use indicatif::ProgressBar;
 use serde_json::{Value, json};
-use std::io::{IsTerminal, Write};
+use std::io::Write;
 use std::path::PathBuf;
 use std::sync::Arc;
-use std::time::{Duration, Instant};
+use std::time::{Duration, Instant, SystemTime};
 
 /// What starts a team.
 #[derive(Debug, Clone, clap::Args)]
@@ -107,9 +108,8 @@ pub fn run(verb: &Run, context: &mut Context) -> Result {
     let (store, out_dir) = (led.store.clone(), led.manifest.out.clone());
     let timeout = verb.timeout.or(led.plan.limits.run_timeout);
     let state = State::starting(&led.plan, LeaderMode::Run, timeout, begun);
-    let mut shown = Shown::live(&context.out, led.plan.members.len(), led.plan.tasks.len());
-    let outcome = lead(led, state, held, &mut |line| shown.show(&mut context.out, line))?;
-    shown.end_live();
+    let mut shown = Shown::new(&context.config, Some((led.plan.members.len(), led.plan.tasks.len())));
+    let outcome = lead(led, state, held, &mut |line| shown.show(line))?;
     if outcome.left.is_empty() {
         leader::close(&store, KeepTasks::No, &context.config.environment)?;
     }
@@ -120,7 +120,7 @@ pub fn run(verb: &Run, context: &mut Context) -> Result {
         outcome.failed.iter().map(|f| json!({"member": f.member, "what": f.what})).collect();
     let logs = store.state().logs();
     let end = json!({
-        "event": "run_ended", "success": outcome.is_success(), "seconds": begun.elapsed().as_secs_f64(),
+        "time": timestamp::format(SystemTime::now()), "event": "run_ended", "success": outcome.is_success(), "seconds": begun.elapsed().as_secs_f64(),
         "exit_code": verdict.as_ref().err().map_or(0, Failure::code), "not_started": outcome.not_started,
         "timed_out": outcome.timed_out.is_some(), "failed": failed, "stalled": outcome.stalled,
         "left": outcome.left, "out": out_dir, "logs": logs,
@@ -141,10 +141,8 @@ pub fn run(verb: &Run, context: &mut Context) -> Result {
         }
     }
     // What became of the work is said by the exit code, whoever still listens.
-    match if context.out.json { context.out.json(&end) } else { context.out.line(text) } {
-        Err(Failure::Code(code, message)) => verdict.and(Err(Failure::Code(code, message))),
-        _ => verdict.and(shown.trouble.map_or(Ok(()), Err)),
-    }
+    let text = if context.out.json { end.to_string() } else { text };
+    verdict.and(shown.end(Some(text)).map_or(Ok(()), Err))
 }
 
 /// Leads a team on an event loop of its own.
@@ -154,77 +152,4 @@ pub fn lead(led: Arc<Led>, state: State, held: HeldBack, show: &mut dyn FnMut(&s
     runtime
         .block_on(leader::lead(led, state, held, show))
         .map_err(|e| Failure::failed(format!("cannot lead: {e}")))
-}
-
-/// The event log as it is shown, and what stood in the way of showing it.
-#[derive(Default)]
-pub struct Shown {
-    is_silent: bool,
-    /// Output that could not be written for another reason than that nobody reads.
-    pub trouble: Option<Failure>,
-    completed: usize,
-    failed: usize,
-    ended: usize,
-    of: (usize, usize),
-    /// A line below the others that is kept up to date, on a terminal.
-    live: Option<ProgressBar>,
-}
-
-impl Shown {
-    /// With a line of progress, where a person looks.
-    pub fn live(out: &Out, members: usize, tasks: usize) -> Shown {
-        let wants = out.is_terminal && !out.json && std::io::stderr().is_terminal();
-        let live = wants.then(ProgressBar::new_spinner);
-        if let Some(live) = &live {
-            live.enable_steady_tick(Duration::from_millis(100));
-        }
-        Shown { of: (members, tasks), live, ..Shown::default() }
-    }
-
-    /// Takes the line of progress away.
-    pub fn end_live(&mut self) {
-        if let Some(live) = self.live.take() {
-            live.finish_and_clear();
-        }
-    }
-
-    /// Shows one line of the log.
-    pub fn show(&mut self, out: &mut Out, line: &str) {
-        let Ok(event) = serde_json::from_str::<Value>(line) else { return };
-        match event["event"].as_str() {
-            Some("task_completed") if event["failure"].is_null() => self.completed += 1,
-            Some("task_completed") => self.failed += 1,
-            Some("member_ended") => self.ended += 1,
-            _ => {}
-        }
-        if self.is_silent {
-            return;
-        }
-        let text = match out.json {
-            true => Some(line.to_owned()),
-            false => story::line(out, &event),
-        };
-        let write = || text.map_or(Ok(()), |text| out.line(text));
-        let shown = match &self.live {
-            Some(live) => live.suspend(write),
-            None => write(),
-        };
-        if let Some(live) = &self.live {
-            let (members, tasks) = self.of;
-            let done = self.completed + self.failed;
-            live.set_message(format!("{} of {members} ended, {done} of {tasks} tasks completed", self.ended));
-        }
-        // The team goes on without a reader.
-        if let Err(failure) = shown {
-            self.is_silent = true;
-            self.trouble = Some(failure).filter(|f| !matches!(f, Failure::ReaderGone));
-        }
-    }
-
-    fn tasks(&self) -> String {
-        match (self.completed, self.failed) {
-            (0, 0) => String::new(),
-            (done, failed) => format!(": {done} tasks completed, {failed} failed"),
-        }
-    }
 }

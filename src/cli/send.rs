@@ -27,7 +27,7 @@ Examples:
 pub struct Send {
     /// The teammate, lead, or '*' for everybody but oneself
     to: String,
-    /// The text, - for standard input, or @FILE
+    /// The text, - for standard input, or @FILE; a text that begins with @ is written @@
     #[arg(allow_hyphen_values = true)]
     text: String,
     /// One line for lists
@@ -57,6 +57,8 @@ pub fn body(text: &str) -> Result<String> {
             }
             bytes
         }
+        // `@@` is how a text begins with `@`.
+        Some(text) if text.starts_with('@') => text.as_bytes().to_vec(),
         Some(file) => std::fs::read(file).map_err(|e| unreadable(file, e))?,
         None => text.as_bytes().to_vec(),
     };

@@ -7,7 +7,7 @@ use super::out::{Out, Paint, age};
 use crate::launch::{self, Activity, Life, MemberView, activity};
 use crate::protocol::delivery::State;
 use crate::protocol::{AgentName, Task};
-use crate::store::{Leader, Manifest, PlaceRecord, TeamStore};
+use crate::store::{Leader, LeaderMode, Manifest, PlaceRecord, TeamStore};
 use crate::sys::process::tree;
 use crate::sys::watch::DirWatch;
 use serde_json::{Value, json};
@@ -162,8 +162,11 @@ fn state_word(picture: &Picture, store: &TeamStore) -> &'static str {
     let alive = picture.members.iter().any(|(m, _)| m.life.may_have_process());
     match (&picture.manifest, &picture.leader) {
         _ if ended => "ended",
+        (Some(m), _) if m.ending_grace_ms.is_some() && alive => "ending",
         (_, Some(_)) => "led",
         (None, None) => "of another program",
+        // Nobody was ever to lead it.
+        (Some(m), None) if alive && m.mode == LeaderMode::Spawn => "running",
         (Some(_), None) if alive => "without a leader",
         (Some(_), None) if store.exists() => "nobody alive",
         (Some(_), None) => "gone",
@@ -174,7 +177,10 @@ fn show(picture: &Picture, store: &TeamStore, out: &mut Out) -> Result {
     if out.json {
         return out.json(&as_json(picture, store));
     }
-    let started = picture.manifest.as_ref().map_or(String::new(), |m| format!(", for {}", age(&m.started)));
+    let started = picture.manifest.as_ref().map_or(String::new(), |m| match &m.ended {
+        Some(ended) => format!(" {} ago", age(ended)),
+        None => format!(", for {}", age(&m.started)),
+    });
     let leader = match &picture.leader {
         Some(Some(leader)) => format!(" by process {}", leader.process.pid),
         _ => String::new(),

@@ -8,7 +8,7 @@ use serde_json::Value;
 pub fn line(out: &Out, event: &Value) -> Option<String> {
     let text = |key: &str| harmless(event[key].as_str().unwrap_or_default());
     let (good, bad) = (Paint::Green, Paint::Red);
-    let who = |key: &str| format!("{:<12}", text(key));
+    let who = |key: &str| format!("{:<11} ", text(key));
     let task = || {
         let key = event["key"].as_str().map_or(String::new(), |key| format!(" ({key})"));
         format!("{:<12}task {}{key} {}", "", text("id"), text("subject"))

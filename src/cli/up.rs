@@ -2,7 +2,8 @@
 
 use super::context::Context;
 use super::error::{Failure, Result, verdict};
-use super::run::{Born, Shown, Start, bear, lead};
+use super::run::{Born, Start, bear, lead};
+use super::shown::Shown;
 use crate::leader::{self, State};
 use crate::protocol::timestamp;
 use crate::store::{KeepTasks, LeaderMode, TeamStore};
@@ -11,6 +12,7 @@ use crate::sys::process::Process;
 use crate::sys::run::{keep_across_exec, start_detached};
 use crate::sys::signals::hold_back;
 use serde_json::json;
+use std::io::Write;
 use std::process::{Command, Stdio};
 use std::sync::Arc;
 use std::time::{Duration, Instant, SystemTime};
@@ -39,12 +41,14 @@ pub fn up(verb: &Up, context: &mut Context) -> Result {
     let store = led.store.clone();
     let (attach, names) = (led.manifest.home.attach.clone(), led.manifest.planned.clone());
     let state = State::starting(&led.plan, LeaderMode::Up, None, Instant::now());
-    let mut shown = Shown::default();
+    let mut shown = Shown::new(&context.config, None);
     let outcome = lead(Arc::clone(&led), state, held, &mut |line| {
         if !context.out.json {
-            shown.show(&mut context.out, line);
+            shown.show(line);
         }
     })?;
+    // What comes next is printed after it.
+    shown.end(None);
     if !outcome.is_success() {
         if outcome.left.is_empty() {
             leader::close(&store, KeepTasks::No, &context.config.environment)?;
@@ -55,10 +59,19 @@ pub fn up(verb: &Up, context: &mut Context) -> Result {
     if verb.foreground {
         // It leads on, whoever listens.
         let _ = report(context, &about);
+        let mut shown = Shown::new(&context.config, None);
         let outcome = lead(led, State::watching(Instant::now()), hold_back(), &mut |line| {
-            shown.show(&mut context.out, line);
+            shown.show(line);
         })?;
         drop(lock);
+        shown.end(None);
+        if outcome.signal.is_some() {
+            let team = store.name();
+            let _ = writeln!(
+                std::io::stderr(),
+                "throng: team {team} goes on without a leader: 'throng adopt --team {team}' gives it one, 'throng down {team}' ends it"
+            );
+        }
         return verdict(&outcome, &store);
     }
     hand_over(&store, &lock, context)?;

@@ -16,9 +16,9 @@ use std::time::{Duration, Instant};
 Example:
   throng wait fmt lint tests --timeout 10m")]
 pub struct Wait {
-    /// Whom to wait for (default: all)
+    /// Whom to wait for (default: all teammates but oneself)
     names: Vec<String>,
-    /// Wait for all teammates but oneself
+    /// Say that all are meant
     #[arg(long, conflicts_with = "names")]
     all: bool,
     /// Longest wait
@@ -32,6 +32,10 @@ pub fn wait(verb: &Wait, context: &mut Context) -> Result {
     let deadline = verb.timeout.and_then(|t| Instant::now().checked_add(t));
     let names: Vec<AgentName> = verb.names.iter().map(|n| agent(n, &store)).collect::<Result<_>>()?;
     check(&names, &store)?;
+    let is_member = !context.config.me.is_lead();
+    if is_member && names.contains(&context.config.me) {
+        return Err(Failure::usage("nobody can wait for their own end"));
+    }
     let watch = DirWatch::new(&[&store.state().members()]);
     loop {
         let mut members = launch::observe(&store)?;

@@ -83,16 +83,45 @@ fn fits(word: &str, key: &str) -> bool {
     word.strip_suffix('*').map_or(word == key, |start| key.starts_with(start))
 }
 
+/// Words in a variable's name that say that its value is a secret.
+const SECRET_WORDS: [&str; 15] = [
+    "PASS",
+    "PASSWORD",
+    "PASSWD",
+    "PASSPHRASE",
+    "PWD",
+    "PAT",
+    "AUTH",
+    "AUTHORIZATION",
+    "COOKIE",
+    "CREDENTIAL",
+    "CREDENTIALS",
+    "HEADERS",
+    "DSN",
+    "PIN",
+    "JWT",
+];
+
 /// Whether a variable's name says that its value is a secret.
-pub fn is_secret(key: &str) -> bool {
+fn is_secret(key: &str) -> bool {
     let key = key.to_ascii_uppercase();
-    ["KEY", "TOKEN", "SECRET", "PASSWORD", "PASSWD", "CREDENTIAL", "AUTH", "COOKIE"]
-        .iter()
-        .any(|word| key.contains(word))
-        && !matches!(
-            key.as_str(),
-            "SSH_AUTH_SOCK" | "GIT_AUTHOR_NAME" | "GIT_AUTHOR_EMAIL" | "GIT_AUTHOR_DATE"
-        )
+    let is_known = matches!(key.as_str(), "SSH_AUTH_SOCK" | "PWD" | "OLDPWD");
+    let has_part = ["KEY", "TOKEN", "SECRET"].iter().any(|part| key.contains(part));
+    !is_known && (has_part || key.split('_').any(|word| SECRET_WORDS.contains(&word)))
+}
+
+/// A variable's value as it may be shown: not at all where its name says that it is a secret, and without the password
+/// of an address.
+pub fn redacted(key: &str, value: &str) -> String {
+    if is_secret(key) {
+        return "(secret)".to_owned();
+    }
+    let Some((scheme, rest)) = value.split_once("://") else { return value.to_owned() };
+    let end = rest.find('/').unwrap_or(rest.len());
+    match rest[..end].rfind('@') {
+        Some(at) if rest[..at].contains(':') => format!("{scheme}://(secret){}", &rest[at..]),
+        _ => value.to_owned(),
+    }
 }
 
 /// Environment, program and directory of this process.
@@ -114,14 +143,14 @@ impl Environment {
     /// The current directory or our own program is gone.
     #[allow(clippy::disallowed_methods)]
     pub fn of_this_process() -> Result<Environment, Error> {
-        let lost = |what: &str| format!("{what} cannot be found");
         let environment = Environment {
             vars: std::env::vars_os().collect(),
             args: std::env::args_os().collect(),
             program: std::env::current_exe()
-                .map_err(|e| Error::Setting(format!("{}: {e}", lost("our own program"))))?,
+                .map_err(|e| Error::Setting(format!("our own program cannot be found: {e}")))?,
+            // Most verbs need none: one that is gone shows when something is looked for in it.
             cwd: std::env::current_dir()
-                .map_err(|e| Error::Setting(format!("{}: {e}", lost("the current directory"))))?,
+                .unwrap_or_else(|_| std::env::var_os("PWD").map_or(PathBuf::from("/"), PathBuf::from)),
         };
         if let Some(step) = environment.get("THRONG_FAULT") {
             fault::arm(step);
@@ -245,7 +274,17 @@ mod tests {
 
     #[test]
     fn probe_k06_secrets_are_known_by_their_names() {
-        assert!(["ANTHROPIC_API_KEY", "gh_token", "DB_PASSWORD"].into_iter().all(is_secret));
-        assert!(!["PATH", "SSH_AUTH_SOCK", "HOME", "GIT_AUTHOR_NAME"].into_iter().any(is_secret));
+        let secrets = [
+            "ANTHROPIC_API_KEY",
+            "gh_token",
+            "DB_PASSWORD",
+            "DB_PASS",
+            "GITHUB_PAT",
+            "ANTHROPIC_CUSTOM_HEADERS",
+        ];
+        assert!(secrets.into_iter().all(is_secret));
+        assert!(!["PATH", "PWD", "SSH_AUTH_SOCK", "HOME", "GIT_AUTHOR_NAME"].into_iter().any(is_secret));
+        assert_eq!(redacted("HTTPS_PROXY", "http://me:pw@host:1/x"), "http://(secret)@host:1/x");
+        assert_eq!(redacted("URL", "http://host/a@b:c"), "http://host/a@b:c");
     }
 }

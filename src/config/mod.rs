@@ -4,7 +4,7 @@ mod environment;
 pub mod plan;
 mod source;
 
-pub use environment::{Environment, is_secret};
+pub use environment::{Environment, redacted};
 pub use plan::Plan;
 
 use crate::protocol::{AgentName, Layout, NameError, TeamName};

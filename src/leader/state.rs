@@ -266,7 +266,11 @@ impl State {
         if !self.spawning.is_empty() {
             return Vec::new();
         }
-        self.end("a signal came", if self.signals > 1 { Duration::ZERO } else { GRACE })
+        let name = self.outcome.signal.map_or("a signal", Signal::as_str);
+        self.end(
+            &format!("{name} came; a second one skips the grace"),
+            if self.signals > 1 { Duration::ZERO } else { GRACE },
+        )
     }
 
     fn end(&mut self, why: &str, grace: Duration) -> Vec<Action> {

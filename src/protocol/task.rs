@@ -108,7 +108,8 @@ impl Task {
 
     /// Why it failed, if it was completed without success.
     pub fn failure(&self) -> Option<&str> {
-        (self.ours("outcome") == Some("failed")).then(|| self.ours("why").unwrap_or("no reason given"))
+        (self.is_completed() && self.ours("outcome") == Some("failed"))
+            .then(|| self.ours("why").unwrap_or("no reason given"))
     }
 
     /// Completes it: well, or with the reason of its failure.

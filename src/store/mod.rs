@@ -45,7 +45,7 @@ pub enum Error {
         why: String,
     },
     /// There is no such team.
-    #[error("there is no team '{0}'")]
+    #[error("there is no team '{0}': it was never started here, or it has ended")]
     NoTeam(TeamName),
     /// There is one already.
     #[error("team '{0}' is there already")]
@@ -148,6 +148,12 @@ impl TeamStore {
     /// Our own state of this team.
     pub fn state(&self) -> TeamState {
         self.layout.state(&self.name)
+    }
+
+    /// Where the tasks are: of a team that has ended, among what was put away.
+    pub(crate) fn tasks_dir(&self) -> PathBuf {
+        let (shared, kept) = (self.layout.tasks(&self.name), self.state().last_files().join("tasks"));
+        if !shared.exists() && kept.exists() { kept } else { shared }
     }
 
     /// One agent's inbox.

@@ -285,6 +285,19 @@ fn another_login_reaches_a_living_member() {
 }
 
 #[test]
+fn a_reader_that_does_not_read_holds_up_neither_the_timeout_nor_the_end() {
+    let world = World::new();
+    let script = "i=0; while [ $i -lt 40 ]; do head -c 5000 /dev/zero | tr '\\0' x | throng send lead -; i=$((i+1)); done; exec sleep 600";
+    world.write("t.toml", ONE.replace("[\"sleep\", \"600\"]", &json!(["sh", "-c", script]).to_string()));
+    // Open, and never read: the pipe is full after 64 KiB.
+    let (reader, writer) = std::io::pipe().unwrap();
+    let run = world.throng(["run", "t.toml", "--timeout", "3s"]).stdout(writer).run();
+    run.code(124);
+    drop(reader);
+    world.assert_nothing_left();
+}
+
+#[test]
 fn a_reader_that_is_gone_does_not_end_a_leader() {
     let world = World::new();
     up(&world, ONE);

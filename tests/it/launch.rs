@@ -89,6 +89,12 @@ fn probe_a24_case_c026_the_working_directory_is_exactly_the_one_asked_for() {
     spawn.ok();
     world.throng(["wait", "a", "--team", "demo"]).run().ok();
     assert_eq!(world.read("a b/ü/mine"), format!("{}\n", other.display()));
+    // A program that is no shell believes PWD; through a link, it is the path as it was asked for.
+    std::os::unix::fs::symlink(world.path("a b"), world.path("link")).unwrap();
+    spawn_and_wait(&world, &["--no-tty", "--cwd", "link/ü", "--", "env"]);
+    let env = fs::read_to_string(world.team("demo").state_dir().join("logs/a.log")).unwrap();
+    let pwd = format!("PWD={}", world.path("link/ü").display());
+    assert!(env.lines().any(|l| l == pwd), "{pwd}\n{env}");
     let mut injected = Vec::new();
     crate::support::world::walk(world.root(), &mut |path, _| {
         if path.ends_with("PWNED") || path.ends_with("pwn") {

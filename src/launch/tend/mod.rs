@@ -299,14 +299,12 @@ impl Tend {
             }
             Ok(n) => {
                 child.has_closed_output = false;
-                self.screen.feed(&bytes[..n]);
                 self.desk.show(&bytes[..n]);
+                // The agent's own terminal would have put the line ends right.
+                let shown = if self.launch.tty { bytes[..n].to_vec() } else { with_line_ends(&bytes[..n]) };
+                self.screen.feed(&bytes[..n], &shown);
                 if let Some(terminal) = &mut self.terminal {
-                    match self.launch.tty {
-                        true => terminal.push(&bytes[..n]),
-                        // The agent's own terminal would have put the line ends right.
-                        false => terminal.push(&with_line_ends(&bytes[..n])),
-                    };
+                    terminal.push(&shown);
                 }
                 Output::Some
             }

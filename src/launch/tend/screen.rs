@@ -38,9 +38,9 @@ impl Screen {
         self.log = opened.ok();
     }
 
-    /// Takes a piece of output.
-    pub(super) fn feed(&mut self, bytes: &[u8]) {
-        self.picture.process(bytes);
+    /// Takes a piece of output: as it was printed, and as a terminal shows it.
+    pub(super) fn feed(&mut self, bytes: &[u8], shown: &[u8]) {
+        self.picture.process(shown);
         if self.log_bytes >= LOG_BYTES_MAX {
             let _ = fs::rename(&self.log_path, self.log_path.with_extension("log.1"));
             self.log_bytes = 0;

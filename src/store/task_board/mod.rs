@@ -41,7 +41,7 @@ pub struct NewTask {
 
 impl<'a> TaskBoard<'a> {
     pub(super) fn new(store: &'a TeamStore) -> TaskBoard<'a> {
-        TaskBoard { store, dir: store.layout.tasks(&store.name), by: None }
+        TaskBoard { store, dir: store.tasks_dir(), by: None }
     }
 
     /// The list in the hands of `agent`: members are mailed what it does to their tasks.
