@@ -236,7 +236,7 @@ struct FileLimits {
     depth: Option<u32>,
     memory_free_mb: Option<u64>,
     start_rate_per_s: Option<Spanned<f64>>,
-    run_timeout: Option<Text>,
+    run_timeout: Option<Spanned<toml::Value>>,
 }
 
 #[derive(Deserialize)]
@@ -274,7 +274,7 @@ impl Plan {
         let source = Source::read(&path)?;
         check_keys(&source)?;
         let file: File = toml::from_str(&source.text)
-            .map_err(|e| source.error(e.span().as_ref(), e.message().trim().to_owned()))?;
+            .map_err(|e| source.error(e.span().as_ref(), with_way_out(e.message().trim())))?;
         let dir = path.parent().unwrap_or(Path::new("/")).to_owned();
         let members = members(&source, &file, &dir)?;
         let tasks = tasks(&source, &file, &members)?;
@@ -305,6 +305,19 @@ impl Plan {
             tasks,
         })
     }
+}
+
+/// A complaint about a type, with what to write instead.
+fn with_way_out(complaint: &str) -> String {
+    let way_out = match complaint {
+        c if c.contains("map, expected a sequence") => {
+            ": members and tasks are written [[member]] and [[task]]"
+        }
+        c if c.contains("expected a sequence") => ": write a list, for example [\"sh\", \"-c\", \"true\"]",
+        c if c.contains("missing field `team`") => ": begin with [team] and name = \"...\"",
+        _ => "",
+    };
+    format!("{complaint}{way_out}")
 }
 
 /// Refuses keys that nobody reads.
@@ -348,7 +361,15 @@ fn word<W: Word + Default>(source: &Source, what: &str, text: Option<&Text>) -> 
 
 fn limits(source: &Source, file: &FileLimits) -> Result<Limits, Error> {
     let run_timeout = match &file.run_timeout {
-        Some(text) => Some(duration(text.get_ref()).map_err(|e| source.error(Some(&text.span()), e))?),
+        Some(value) => {
+            // A bare number is seconds, with quotes or without.
+            let text = match value.get_ref() {
+                toml::Value::String(text) => text.clone(),
+                toml::Value::Integer(seconds) => seconds.to_string(),
+                other => format!("{other:?}"),
+            };
+            Some(duration(&text).map_err(|e| source.error(Some(&value.span()), e))?)
+        }
         None => None,
     };
     if let Some(rate) = &file.start_rate_per_s
@@ -506,6 +527,8 @@ mod tests {
 
     #[test]
     fn defaults_and_directories() {
+        let timed = plan(&format!("{HEAD}{A}[limits]\nrun_timeout = 5\n")).unwrap();
+        assert_eq!(timed.limits.run_timeout, Some(Duration::from_secs(5)));
         let text = format!(
             "{HEAD}cwd = \"crate\"\n{A}[[member]]\nname = \"b\"\ncommand = [\"sh\", \"{{dir}}/x.sh\"]\ntty = false\n"
         );
@@ -533,6 +556,10 @@ mod tests {
                 "2: 'T t' is no team name: a to z, 0 to 9 and '-', beginning with a letter or digit, at most 63",
             ),
             ("[team]\n", "1: missing field `name`"),
+            (
+                "[team]\nname = \"t\"\n[[member]]\nname = \"a\"\ncommand = \"true\"",
+                "5: invalid type: string \"true\", expected a sequence: write a list, for example [\"sh\", \"-c\", \"true\"]",
+            ),
             ("[team]\nname = 3", "2: invalid type: integer `3`, expected a string"),
             (
                 "[team]\nname = \"t\"\n[limits]\nrun_timeout = \"soon\"",
