@@ -122,7 +122,8 @@ fn show(list: &List, context: &mut Context) -> Result {
         .filter(|e| changes.is_news(e))
         .map(|e| {
             let mark = if e.read { " " } else { "*" };
-            vec![mark.to_owned(), body::sender(e), age(&e.timestamp), body::one_line(e, LINE_CHARS_MAX)]
+            let id = delivery::short(e.msg_id.as_deref().unwrap_or_default());
+            vec![mark.to_owned(), body::sender(e), age(&e.timestamp), id, body::one_line(e, LINE_CHARS_MAX)]
         })
         .collect();
     if rows.is_empty() {

@@ -4,7 +4,7 @@
 use super::body::{self, Body};
 use super::{AgentName, Entry, timestamp};
 use serde::{Deserialize, Serialize};
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 use std::time::SystemTime;
 
 /// Field of an entry that names the message it answers.
@@ -143,6 +143,13 @@ pub struct Recipient {
     pub has_ended: bool,
 }
 
+/// Recipient and identity: a broadcast of another program may repeat an id.
+type Key = (String, String);
+
+fn key(to: &str, id: &str) -> Key {
+    (to.to_owned(), id.to_owned())
+}
+
 /// Every message, the oldest first. `journal` must have been read before `inboxes`: what it knows is in the file or has
 /// left it.
 pub fn records(
@@ -150,44 +157,45 @@ pub fn records(
     inboxes: &[(AgentName, Vec<Entry>)],
     recipient: impl Fn(&str) -> Recipient,
 ) -> Vec<Record> {
-    // By recipient and identity: a broadcast of another program may repeat an id.
     let mut all: Vec<Sent> = Vec::new();
-    let mut known: HashMap<(String, String), usize> = HashMap::new();
-    let mut is_read: HashMap<(String, String), Option<String>> = HashMap::new();
-    let mut in_file: HashMap<(String, String), bool> = HashMap::new();
-    let mut withdrawn = Vec::new();
-    let mut add = |sent: Sent, known: &mut HashMap<(String, String), usize>| {
-        known.entry((sent.to.clone(), sent.id.clone())).or_insert_with(|| {
-            all.push(sent);
-            all.len() - 1
-        });
-    };
+    let mut known: HashSet<Key> = HashSet::new();
+    let mut is_read: HashMap<Key, Option<String>> = HashMap::new();
+    let mut in_file: HashMap<Key, bool> = HashMap::new();
+    let mut withdrawn: HashSet<Key> = HashSet::new();
     for line in journal {
         match line {
-            Line::Queued(sent) => add(sent.clone(), &mut known),
-            Line::Delivered { id, by, time } => {
-                is_read.insert((by.clone(), id.clone()), Some(time.clone()));
+            Line::Queued(sent) => {
+                if known.insert(key(&sent.to, &sent.id)) {
+                    all.push(sent.clone());
+                }
             }
-            Line::Withdrawn { id, by, .. } => withdrawn.push((by.clone(), id.clone())),
+            Line::Delivered { id, by, time } => {
+                is_read.insert(key(by, id), Some(time.clone()));
+            }
+            Line::Withdrawn { id, by, .. } => {
+                withdrawn.insert(key(by, id));
+            }
         }
     }
     for (owner, entries) in inboxes {
         for entry in entries {
-            let key = (owner.as_str().to_owned(), entry.identity());
+            let key = key(owner.as_str(), &entry.identity());
             if entry.read {
                 is_read.entry(key.clone()).or_insert(None);
             }
-            in_file.insert(key, entry.read);
-            add(Sent::of(entry, owner), &mut known);
+            in_file.insert(key.clone(), entry.read);
+            if known.insert(key) {
+                all.push(Sent::of(entry, owner));
+            }
         }
     }
-    let answers: HashMap<(String, String), String> =
+    let answers: HashMap<Key, String> =
         all.iter().filter_map(|s| Some(((s.from.clone(), s.in_reply_to.clone()?), s.id.clone()))).collect();
     let mut records: Vec<Record> = all
         .into_iter()
-        .filter(|sent| !withdrawn.contains(&(sent.to.clone(), sent.id.clone())))
+        .filter(|sent| !withdrawn.contains(&key(&sent.to, &sent.id)))
         .map(|sent| {
-            let key = (sent.to.clone(), sent.id.clone());
+            let key = key(&sent.to, &sent.id);
             let to = recipient(&sent.to);
             let answer = answers.get(&key).cloned();
             let read = is_read.get(&key);

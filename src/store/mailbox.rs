@@ -150,7 +150,7 @@ impl<'a> Mailbox<'a> {
                 let replaced = locked.replace(&new)?;
                 is_alone |= replaced == Replaced::NotTogether;
                 // A program that is not ours removes what it has read: repeating might double.
-                is_doubtful |= replaced == Replaced::Doubtful && self.owner_is_ours();
+                is_doubtful |= replaced == Replaced::Doubtful && self.store.is_read_by_ours(&self.agent);
                 if matches!(replaced, Replaced::Not | Replaced::NotTogether)
                     || (replaced == Replaced::Doubtful && is_doubtful)
                 {
@@ -173,12 +173,6 @@ impl<'a> Mailbox<'a> {
             self.quarantine(bytes, &damage)?;
             Ok(inbox::render(texts))
         })
-    }
-
-    /// Whether a process of ours reads this inbox: it marks what it has read, and does not remove it.
-    fn owner_is_ours(&self) -> bool {
-        let state = self.store.state();
-        if self.agent.is_lead() { state.manifest().exists() } else { state.member(&self.agent).exists() }
     }
 
     /// What waits. Reads without a lock and never changes the file.

@@ -271,7 +271,9 @@ fn probe_e01_ten_idle_notices_are_one_line() {
     for _ in 0..4 {
         sent(&world, "bob", &["lead", IDLE]);
     }
+    let first = world.team("demo").inbox("team-lead")[0]["msg_id"].as_str().unwrap()[..8].to_owned();
     let listed = world.throng(["inbox", "list", "--team", "demo"]).run();
+    listed.ok().says(&first);
     assert_eq!(listed.ok().stdout.lines().count(), 1, "{}", listed.stdout);
     let following = world.throng(["inbox", "follow", "--team", "demo"]).start();
     following.until_says("bob: is idle\n");

@@ -54,6 +54,11 @@ fn probe_e07_the_owner_of_an_unblocked_task_gets_mail() {
     let expected = ("3".to_owned(), "task 3 can begin, task 2 has ended: third".to_owned());
     assert_eq!(assignments(&team, "bob"), std::slice::from_ref(&expected));
     assert_eq!(team.inbox("bob")[0]["from"], "alice");
+    world
+        .throng(["inbox", "list", "bob", "--team", "demo"])
+        .run()
+        .ok()
+        .says("task 3 can begin, task 2 has ended: third");
     task_by(&world, "alice", ["update", "2", "--subject", "changed"]).ok();
     assert_eq!(assignments(&team, "bob"), [expected], "told once");
 }

@@ -65,6 +65,8 @@ pub fn quoted(entry: &Entry, standing: Standing) -> String {
 pub fn line(entry: &Entry) -> String {
     let text = match Body::parse(&entry.text) {
         Body::Text(text) => text,
+        // It says why, for example that nothing blocks the task any more.
+        Body::TaskAssignment(_) if entry.summary.is_some() => entry.summary.clone().unwrap_or_default(),
         Body::Unknown { kind, .. } => format!("[{}] {}", kind, entry.text),
         body => sentence(&body),
     };

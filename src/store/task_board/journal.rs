@@ -69,6 +69,18 @@ impl TaskJournal {
         Ok(lines.map(|line| (line.id, line.task.map_or(Known::Deleted, Known::Is))).collect())
     }
 
+    /// The highest id in it.
+    pub(super) fn highest_id(&self) -> Result<Option<u64>> {
+        /// A line without its task, which is passed over unread.
+        #[derive(Deserialize)]
+        struct Id {
+            id: String,
+        }
+        let bytes = atomic_file::read_optional(&self.path)?.unwrap_or_default();
+        let lines = bytes.split(|b| *b == b'\n').filter_map(|line| serde_json::from_slice::<Id>(line).ok());
+        Ok(lines.filter_map(|line| line.id.parse().ok()).max())
+    }
+
     /// Adds the present state of a task; `None`: it was deleted.
     pub(super) fn add(&self, id: &str, task: Option<&Task>) -> Result<()> {
         atomic_file::append_line(&self.path, &Line::new(id, task).text())?;
@@ -104,6 +116,7 @@ mod tests {
         journal.add("2", Some(&Task::new(2, "two"))).unwrap();
         journal.add("2", None).unwrap();
         let before = journal.known().unwrap();
+        assert_eq!(journal.highest_id().unwrap(), Some(2));
         assert_eq!(before["1"].task(), Some(&task));
         assert_eq!(before["2"], Known::Deleted);
         journal.shorten().unwrap();

@@ -287,7 +287,14 @@ impl<'a> TaskBoard<'a> {
         atomic_file::make_dir(&self.dir)?;
         let list = self.dir.join(".lock");
         atomic_file::create_new(&list, b"", atomic_file::SHARED)?;
-        let _lock = self.store.lock(&list)?;
+        let lock = self.store.lock(&list)?;
+        if !self.store.exists() {
+            // The team was put away meanwhile: leave no new folder behind.
+            drop(lock);
+            let _ = std::fs::remove_file(&list);
+            let _ = std::fs::remove_dir(&self.dir);
+            return Err(Error::NoTeam(self.store.name.clone()));
+        }
         act()
     }
 

@@ -118,8 +118,7 @@ impl TaskBoard<'_> {
         let number = |text: &str| text.parse::<u64>().ok();
         let files = self.files();
         let of_files = files.iter().filter_map(|p| number(p.file_stem()?.to_str()?)).max();
-        let known = self.journal().map(|journal| journal.known()).transpose()?.unwrap_or_default();
-        let of_journal = known.keys().filter_map(|id| number(id)).max();
+        let of_journal = self.journal().map(|journal| journal.highest_id()).transpose()?.flatten();
         Ok(of_files.max(of_journal).unwrap_or(0).max(self.high_water_mark()))
     }
 
