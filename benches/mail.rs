@@ -44,7 +44,7 @@ fn store(root: &Path) -> TeamStore {
     let layout = Layout {
         config_dir: root.join("claude"),
         state_dir: root.join("state"),
-        runtime_dir: root.join("run"),
+        runtime_dir: root.join("run/throng"),
     };
     Store::new(layout, BUDGET).team(&TeamName::new("bench").unwrap())
 }
@@ -141,10 +141,7 @@ impl Bench {
         command.args(args).args(["--team", "bench"]);
         command.env("CLAUDE_CONFIG_DIR", self.root.join("claude"));
         command.env("THRONG_STATE_DIR", self.root.join("state"));
-        command.env("XDG_RUNTIME_DIR", self.root.join("run_"));
-        // The library's runtime directory has no `/throng` of its own below.
-        let _ = fs::create_dir_all(self.root.join("run_"));
-        let _ = std::os::unix::fs::symlink(self.root.join("run"), self.root.join("run_/throng"));
+        command.env("XDG_RUNTIME_DIR", self.root.join("run"));
         command.stdin(Stdio::null());
         command
     }

@@ -90,6 +90,8 @@ pub fn retire(
             retired.left.push(e.to_string());
         }
     }
+    // Sweeps the sockets of its processes that waited for mail.
+    store.poke(agent);
     store.tasks().free_tasks_of(agent)?;
     sys::atomic_file::remove_optional(&store.state().launch(agent))?;
     store.note(

@@ -295,3 +295,45 @@ fn probe_d25_two_teams_and_two_homes_do_not_cross() {
         assert_eq!(world.team(name).inbox("bob").len(), 1);
     }
 }
+
+/// More processes than there are inotify instances wait; each is woken by its own message and by nobody else's.
+#[test]
+fn goal_p10_two_hundred_that_wait_are_all_woken() {
+    let world = World::new();
+    let names: Vec<String> = (0..200).map(|i| format!("w{i}")).collect();
+    let team = our_team(&world, &names.iter().map(String::as_str).collect::<Vec<_>>());
+    let waiting: Vec<Running> = names
+        .iter()
+        .map(|name| {
+            let take = ["inbox", "take", "--wait", "--timeout", "120s", "--team", "demo"];
+            world.throng(take).by(name).timeout(Duration::from_secs(150)).start()
+        })
+        .collect();
+    let sockets = || {
+        let mut count = 0;
+        crate::support::world::walk(&world.sockets(), &mut |_, is_dir| count += usize::from(!is_dir));
+        count
+    };
+    until("all of them listen", || sockets() == names.len());
+    // One of them is killed: its socket goes with the next poke.
+    waiting[7].signal(Signal::SIGKILL);
+    for (i, name) in names.iter().enumerate() {
+        match i {
+            // A program of another kind does not poke.
+            0 => drop(team.plant_inbox(
+                name,
+                r#"[{"from":"lead","text":"for w0","timestamp":"2030-01-02T03:04:05.678Z"}]"#,
+            )),
+            _ => drop(send(&world, name, &format!("for {name}")).run().ok()),
+        }
+    }
+    for (i, call) in waiting.into_iter().enumerate() {
+        let outcome = call.wait();
+        match i {
+            7 => drop(outcome.signalled(Signal::SIGKILL)),
+            _ => drop(outcome.ok().prints(&format!("for w{i}\n"))),
+        }
+    }
+    assert_eq!(sockets(), 0);
+    world.assert_nothing_left();
+}
