@@ -1,7 +1,7 @@
 //! Members in tmux panes: on a real server with a private socket, as a user has it and as throng starts it itself.
 
 use crate::support::process::{Process, is_running, signal};
-use crate::support::{Call, Outcome, Terminal, World, until, until_some};
+use crate::support::{Call, Outcome, Terminal, World, fixture, until, until_some};
 use nix::sys::signal::Signal;
 use std::collections::HashSet;
 use std::ffi::OsString;
@@ -593,4 +593,42 @@ fn probe_b12_q010_members_are_reached_under_a_control_mode_client() {
     }
     tmux.call(&["kill-server"]);
     client.wait();
+}
+
+#[test]
+fn case_c023_odd_words_arrive_unchanged_as_arguments_and_as_messages() {
+    let world = World::new();
+    let tmux = Tmux::plain(&world);
+    let payloads: Vec<String> =
+        serde_json::from_slice(&fs::read(fixture("C023/payloads.json")).unwrap()).unwrap();
+    // As arguments of a program in a pane, all at once and in order.
+    let script = "printf '%s\\0' \"$@\" > args.tmp && mv args.tmp args; exec sleep 600";
+    let mut words = vec!["spawn", "a", "--team", "t", "--", "sh", "-c", script, "sh"];
+    words.extend(payloads.iter().map(String::as_str));
+    tmux.throng(&words).run().ok();
+    let args = until_some("it wrote its arguments", || fs::read(world.path("args")).ok());
+    let args: Vec<&[u8]> = args.strip_suffix(b"\0").unwrap().split(|b| *b == 0).collect();
+    assert_eq!(args, payloads.iter().map(String::as_bytes).collect::<Vec<_>>());
+    // As the last argument, where a `;` would end tmux's command.
+    for (i, payload) in payloads.iter().enumerate() {
+        let (name, out) = (format!("m{i}"), format!("last{i}"));
+        let script = "printf %s \"$2\" > \"$1.tmp\" && mv \"$1.tmp\" \"$1\"";
+        tmux.throng(&["spawn", &name, "--team", "t", "--", "sh", "-c", script, "sh", &out, payload])
+            .run()
+            .ok();
+        assert_eq!(&until_some("it wrote its last", || fs::read_to_string(world.path(&out)).ok()), payload);
+    }
+    // As messages: by standard input, whatever they begin with. An empty one is none.
+    for payload in &payloads {
+        let sent = world.throng(["send", "a", "-", "--team", "t"]).stdin(payload).run();
+        if payload.trim().is_empty() {
+            sent.code(2).complains("nothing was sent");
+            continue;
+        }
+        sent.ok();
+        let taken = world.throng(["inbox", "take", "--team", "t"]).by("a").run();
+        assert_eq!(taken.ok().stdout, format!("{payload}\n"));
+    }
+    assert!(!world.path("pwn").exists() && !world.root().join("home/pwn").exists());
+    world.throng(["down", "t"]).run().ok();
 }
