@@ -53,7 +53,7 @@ impl TeamStore {
         fault::point("locked");
         let temporary = atomic_file::beside(target);
         if let Some(turn) = &mut turn {
-            turn.sign(lock.identity(), &temporary)?;
+            turn.sign(lock.identity()?, &temporary)?;
         }
         fault::point("signed");
         Ok(Locked { lock, turn, temporary })

@@ -12,13 +12,16 @@ use crate::sys::lock_dir::Identity;
 use crate::sys::process::Process;
 use crate::sys::{self, atomic_file, fault};
 use serde::{Deserialize, Serialize};
+use std::fs::File;
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant, SystemTime};
 
-/// Longest pause between two tries for the turn.
+/// Pause between two looks at first: a write of the file takes about a millisecond.
+const PAUSE_MIN: Duration = Duration::from_micros(250);
+/// How many such pauses there are before they grow.
+const SHORT_PAUSES: u32 = 6;
+/// Longest pause.
 const PAUSE_MAX: Duration = Duration::from_millis(2);
-/// Shortest.
-const PAUSE_MIN: Duration = Duration::from_micros(200);
 
 /// The queue for one shared file.
 #[derive(Debug, Clone)]
@@ -100,12 +103,25 @@ impl Queue {
 
     /// The turn, if nobody has it.
     pub(super) fn try_turn(&self) -> Result<Option<Turn>> {
-        let Some(flock) = Flock::try_acquire(&self.flock)? else { return Ok(None) };
+        Ok(self.try_turn_on(Flock::file_of(&self.flock)?)?.ok())
+    }
+
+    /// The turn, if nobody has it, by a file of [`Queue::file`]; else the file for the next try.
+    pub(super) fn try_turn_on(&self, file: File) -> Result<std::result::Result<Turn, File>> {
+        let flock = match Flock::try_on(file, &self.flock)? {
+            Ok(flock) => flock,
+            Err(file) => return Ok(Err(file)),
+        };
         let me = Process::current();
         let record = Record { pid: me.pid, start: me.start, ..Record::default() };
         let mut turn = Turn { queue: self.clone(), abandoned: None, record, _flock: flock };
         turn.recover()?;
-        Ok(Some(turn))
+        Ok(Ok(turn))
+    }
+
+    /// What the turn is taken on.
+    pub(super) fn file(&self) -> Result<File> {
+        Ok(Flock::file_of(&self.flock)?)
     }
 
     /// Waits for the turn.
@@ -221,15 +237,22 @@ impl Drop for Turn {
 
 /// Growing pauses with jitter.
 #[derive(Debug)]
-pub(super) struct Pauses(Duration);
+pub(super) struct Pauses {
+    /// How many there were.
+    pub count: u32,
+    next: Duration,
+}
 
 impl Pauses {
     pub(super) fn new() -> Pauses {
-        Pauses(PAUSE_MIN)
+        Pauses { count: 0, next: PAUSE_MIN }
     }
 
     pub(super) fn wait(&mut self) {
-        std::thread::sleep(self.0.mul_f64(0.5 + fastrand::f64()));
-        self.0 = (self.0 * 2).min(PAUSE_MAX);
+        std::thread::sleep(self.next.mul_f64(0.5 + fastrand::f64()));
+        self.count += 1;
+        if self.count > SHORT_PAUSES {
+            self.next = (self.next * 2).min(PAUSE_MAX);
+        }
     }
 }

@@ -23,6 +23,8 @@ const BATCH_MAX: usize = 512;
 const BATCH_BYTES_MAX: usize = 8 * 1024 * 1024;
 /// Age from which a file without content is what a killed process left.
 const LITTER: Duration = Duration::from_secs(60);
+/// Every so many looks at one's own entry, the turn is tried for.
+const TURN_EVERY: u32 = 2;
 /// Mark of an entry whose writer has given up.
 const WITHDRAWN: &str = "withdrawn";
 
@@ -83,22 +85,28 @@ impl Queue {
     pub(super) fn wait_for(&self, spooled: &Spooled) -> Result<Waited> {
         let start = Instant::now();
         let mut pauses = Pauses::new();
+        let mut file = match self.file() {
+            Ok(file) => file,
+            Err(e) => return self.give_up(spooled, e),
+        };
         loop {
             if spooled.is_acknowledged() {
                 return Ok(Waited::Written);
             }
-            let trouble = match self.try_turn() {
-                // Having the turn, we may just have finished for a dead writer what held our entry.
-                Ok(Some(_)) if spooled.is_acknowledged() => return Ok(Waited::Written),
-                Ok(Some(turn)) => return Ok(Waited::OurTurn(turn)),
-                Ok(None) if start.elapsed() < self.budget() => {
-                    pauses.wait();
-                    continue;
-                }
-                Ok(None) => self.busy(start.elapsed()).into(),
-                Err(e) => e,
-            };
-            return self.give_up(spooled, trouble);
+            // Whoever has the turn is writing for us, so being told is likelier than getting it.
+            if pauses.count.is_multiple_of(TURN_EVERY) {
+                file = match self.try_turn_on(file) {
+                    // Having it, we may just have finished for a dead writer what held our entry.
+                    Ok(Ok(_)) if spooled.is_acknowledged() => return Ok(Waited::Written),
+                    Ok(Ok(turn)) => return Ok(Waited::OurTurn(turn)),
+                    Ok(Err(file)) => file,
+                    Err(e) => return self.give_up(spooled, e),
+                };
+            }
+            if start.elapsed() >= self.budget() {
+                return self.give_up(spooled, self.busy(start.elapsed()).into());
+            }
+            pauses.wait();
         }
     }
 

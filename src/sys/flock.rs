@@ -37,6 +37,26 @@ impl Flock {
         }
     }
 
+    /// Takes the lock on a file that the caller keeps open for more tries, if nobody has it.
+    ///
+    /// # Errors
+    /// The file system's; being held by another gives the file back.
+    pub fn try_on(file: File, path: &Path) -> Result<std::result::Result<Flock, File>> {
+        match file.try_lock() {
+            Ok(()) => Ok(Ok(Flock(file))),
+            Err(TryLockError::WouldBlock) => Ok(Err(file)),
+            Err(TryLockError::Error(e)) => Err(failed("lock", path)(e)),
+        }
+    }
+
+    /// The file of a lock, to be tried by [`Flock::try_on`].
+    ///
+    /// # Errors
+    /// The file system's.
+    pub fn file_of(path: &Path) -> Result<File> {
+        open(path)
+    }
+
     /// Takes the lock, trying for at most `budget`.
     ///
     /// # Errors

@@ -13,9 +13,8 @@ use std::fs::{self, File};
 use std::io;
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
-use std::sync::mpsc::{RecvTimeoutError, Sender, channel};
-use std::sync::{Arc, Mutex, PoisonError};
-use std::thread::JoinHandle;
+use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError, Weak};
+use std::thread::Thread;
 use std::time::{Duration, Instant, SystemTime};
 
 /// Age of the directory's mtime from which a lock counts as abandoned.
@@ -57,7 +56,6 @@ impl Identity {
 #[derive(Debug)]
 pub struct LockDir {
     own: Arc<Own>,
-    keeper: Option<(Sender<()>, JoinHandle<()>)>,
     _signals: HeldBack,
 }
 
@@ -66,7 +64,8 @@ pub struct LockDir {
 struct Own {
     path: PathBuf,
     dir: File,
-    identity: Mutex<Identity>,
+    /// None once it was released.
+    identity: Mutex<Option<Identity>>,
 }
 
 fn path_of(target: &Path) -> PathBuf {
@@ -131,11 +130,14 @@ impl Seen {
 /// Sets an mtime of our own on the fresh directory and starts to keep it.
 fn claim(path: &Path, signals: HeldBack) -> Result<LockDir> {
     let own = File::open(path).and_then(|dir| {
-        let identity = Mutex::new(renewed(&dir)?);
+        let identity = Mutex::new(Some(renewed(&dir)?));
         Ok(Arc::new(Own { path: path.to_owned(), dir, identity }))
     });
     match own {
-        Ok(own) => Ok(LockDir { keeper: keep(&own), own, _signals: signals }),
+        Ok(own) => {
+            keep(&own);
+            Ok(LockDir { own, _signals: signals })
+        }
         Err(e) => {
             let _ = fs::remove_dir(path);
             Err(failed("mark lock directory", path)(e))
@@ -151,18 +153,50 @@ fn renewed(dir: &File) -> io::Result<Identity> {
     Ok(Identity::of(&dir.metadata()?))
 }
 
-/// Renews the mtime until told to stop. Where no thread is to be had, a hold must end within [`STALE`].
-fn keep(own: &Arc<Own>) -> Option<(Sender<()>, JoinHandle<()>)> {
-    let own = Arc::clone(own);
-    let (stop, stopped) = channel();
-    let renew = move || {
-        while stopped.recv_timeout(RENEW_EVERY) == Err(RecvTimeoutError::Timeout) {
-            if own.renew().is_err() {
-                return;
+/// The thread that renews what this process holds, and sleeps as long as it holds nothing.
+#[derive(Debug)]
+struct Keeper {
+    held: Mutex<Vec<Weak<Own>>>,
+    thread: OnceLock<Thread>,
+}
+
+static KEEPER: Keeper = Keeper { held: Mutex::new(Vec::new()), thread: OnceLock::new() };
+/// How often the keeper looks at what is held.
+const LOOK_EVERY: Duration = Duration::from_secs(1);
+/// So many locks that were released since its last look are kept in its list.
+const RELEASED_MAX: usize = 16;
+
+/// Has the lock renewed as long as it is held. Where no thread is to be had, a hold must end within [`STALE`].
+fn keep(own: &Arc<Own>) {
+    let mut held = KEEPER.held.lock().unwrap_or_else(PoisonError::into_inner);
+    let was_idle = held.is_empty();
+    if held.len() >= RELEASED_MAX {
+        held.retain(|own| own.strong_count() > 0);
+    }
+    held.push(Arc::downgrade(own));
+    drop(held);
+    match KEEPER.thread.get() {
+        Some(thread) if was_idle => thread.unpark(),
+        Some(_) => {}
+        None => {
+            // Started while signals are held back, it never takes one.
+            if let Ok(started) = std::thread::Builder::new().stack_size(64 * 1024).spawn(renew_all) {
+                // Two threads that lock first at once start two: the list is one.
+                let _ = KEEPER.thread.set(started.thread().clone());
             }
         }
-    };
-    std::thread::Builder::new().stack_size(64 * 1024).spawn(renew).ok().map(|thread| (stop, thread))
+    }
+}
+
+fn renew_all() {
+    loop {
+        let mut held = KEEPER.held.lock().unwrap_or_else(PoisonError::into_inner);
+        held.retain(|own| own.upgrade().is_some_and(|own| own.renew().is_ok()));
+        let is_idle = held.is_empty();
+        drop(held);
+        // Whoever puts the first one into the list wakes us, even if that was just now.
+        if is_idle { std::thread::park() } else { std::thread::sleep(LOOK_EVERY) }
+    }
 }
 
 /// Removes the lock of a holder that is known to be dead, if it is still the one with this identity. Answers whether it was.
@@ -234,17 +268,25 @@ fn rename_to_free_name(from: &Path, to: &Path) -> io::Result<()> {
 }
 
 impl Own {
-    fn verify(&self, identity: Identity) -> Result<()> {
+    fn identity(&self) -> MutexGuard<'_, Option<Identity>> {
+        self.identity.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn verify(&self, identity: Option<Identity>) -> Result<()> {
         match fs::symlink_metadata(&self.path) {
-            Ok(meta) if Identity::of(&meta) == identity => Ok(()),
+            Ok(meta) if Some(Identity::of(&meta)) == identity => Ok(()),
             _ => Err(Error::LockLost { path: self.path.clone() }),
         }
     }
 
+    /// Sets the mtime anew when that is due.
     fn renew(&self) -> Result<()> {
-        let mut identity = self.identity.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut identity = self.identity();
+        if identity.is_some_and(|i| i.age_s() < RENEW_EVERY.as_secs_f64()) {
+            return Ok(());
+        }
         self.verify(*identity)?;
-        *identity = renewed(&self.dir).map_err(failed("renew lock", &self.path))?;
+        *identity = Some(renewed(&self.dir).map_err(failed("renew lock", &self.path))?);
         Ok(())
     }
 }
@@ -255,26 +297,27 @@ impl LockDir {
     /// # Errors
     /// [`Error::LockLost`].
     pub fn verify(&self) -> Result<()> {
-        let identity = self.own.identity.lock().unwrap_or_else(PoisonError::into_inner);
+        let identity = self.own.identity();
         self.own.verify(*identity)
     }
 
     /// What tells this lock from every other one. It changes with each renewal.
-    pub fn identity(&self) -> Identity {
-        *self.own.identity.lock().unwrap_or_else(PoisonError::into_inner)
+    ///
+    /// # Errors
+    /// [`Error::LockLost`]: it is none any more.
+    pub fn identity(&self) -> Result<Identity> {
+        self.own.identity().ok_or_else(|| Error::LockLost { path: self.own.path.clone() })
     }
 }
 
 impl Drop for LockDir {
     /// Releases only what is still ours (case C006).
     fn drop(&mut self) {
-        if let Some((stop, thread)) = self.keeper.take() {
-            drop(stop);
-            let _ = thread.join();
-        }
-        if self.verify().is_ok() {
+        let mut identity = self.own.identity();
+        if self.own.verify(*identity).is_ok() {
             let _ = fs::remove_dir(&self.own.path);
         }
+        *identity = None;
     }
 }
 
@@ -367,9 +410,9 @@ mod tests {
     fn case_c007_a_held_lock_is_renewed_and_stays_ours() {
         let (_dir, target, lock) = world();
         let held = acquire(&target, DEFAULT_BUDGET).unwrap();
-        let first = held.identity();
+        let first = held.identity().unwrap();
         let start = Instant::now();
-        while held.identity() == first {
+        while held.identity().unwrap() == first {
             assert!(start.elapsed() < 3 * RENEW_EVERY, "never renewed");
             std::thread::sleep(Duration::from_millis(20));
             held.verify().unwrap();
