@@ -52,7 +52,7 @@ pub fn status(verb: &Status, context: &mut Context) -> Result {
     let mut before = Value::Null;
     loop {
         let picture = look(verb, &store)?;
-        let now = as_json(&picture, &store);
+        let now = without_figures(as_json(&picture, &store));
         // Times pass on a terminal; elsewhere only changes are worth a line.
         if context.out.is_terminal && !context.out.json {
             context.out.bytes(b"\x1b[2J\x1b[H")?;
@@ -66,6 +66,15 @@ pub fn status(verb: &Status, context: &mut Context) -> Result {
         }
         watch.wait(Duration::from_secs(1));
     }
+}
+
+/// The picture without what always moves: memory, processes, ages.
+fn without_figures(mut picture: Value) -> Value {
+    let members = picture["members"].as_array_mut().into_iter().flatten();
+    for member in members.filter_map(Value::as_object_mut) {
+        member.retain(|key, _| !matches!(key.as_str(), "resident_kb" | "processes") && !key.contains("age"));
+    }
+    picture
 }
 
 fn look(verb: &Status, store: &TeamStore) -> Result<Picture> {

@@ -150,3 +150,26 @@ fn case_c009_what_is_no_lock_is_named_and_left_alone() {
     assert_eq!(fs::read_to_string(lock.join("inside")).unwrap(), "of somebody");
     assert!(team.inbox("bob").is_empty());
 }
+
+#[test]
+fn case_c014_what_another_program_writes_without_a_lock_is_not_lost() {
+    for _ in 0..3 {
+        let world = World::new();
+        let team = world.plant_team("demo", &["bob"]);
+        plant_large_inbox(&team);
+        let path = team.inbox_path("bob");
+        let lock = path.with_extension("json.lock");
+        let foreign = json!([{"from": "lead", "text": "foreign", "timestamp": "2030-01-02T03:04:05.678Z"}]);
+        let beside = world.write("beside.json", foreign.to_string());
+        let sending = send(&world, "ours");
+        let start = Instant::now();
+        while !lock.exists() && start.elapsed() < Duration::from_secs(10) {
+            std::hint::spin_loop();
+        }
+        // While throng reads and writes the large file, it becomes another.
+        fs::rename(&beside, &path).unwrap();
+        sending.wait().ok();
+        assert_eq!(team.texts("bob"), ["foreign", "ours"]);
+        world.assert_nothing_left();
+    }
+}

@@ -38,4 +38,5 @@ mod task_list;
 mod tasks;
 mod tidy;
 mod tmux;
+mod tmux_ends;
 mod up;

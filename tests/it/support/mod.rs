@@ -5,6 +5,7 @@ pub mod normalise;
 pub mod process;
 pub mod team;
 pub mod terminal;
+pub mod tmux;
 pub mod wait;
 pub mod world;
 
