@@ -3,7 +3,6 @@
 use super::context::Context;
 use super::error::{Failure, Result};
 use super::out::age;
-use super::stop::GRACE_DEFAULT;
 use crate::launch;
 use crate::leader;
 use crate::store::{KeepTasks, Store, TeamStore};
@@ -73,7 +72,7 @@ fn of_team(store: &TeamStore, verb: &Gc, context: &Context) -> Result<Option<Lef
     };
     if manifest.ended.is_none() && !verb.dry_run {
         let environment = &context.config.environment;
-        let down = leader::end_team(store, GRACE_DEFAULT, KeepTasks::No, environment)?;
+        let down = leader::end_team(store, leader::GRACE, KeepTasks::No, environment)?;
         let left: Vec<String> = down.retired.into_iter().flat_map(|r| r.left).collect();
         if !left.is_empty() {
             return Err(Failure::failed(format!("team {}: still there: {}", store.name(), left.join(", "))));

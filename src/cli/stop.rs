@@ -5,7 +5,7 @@ use super::context::{Context, span};
 use super::error::{Failure, Result};
 use super::logs::known_member;
 use crate::launch::{self, Life, Retired};
-use crate::leader::{self, GRACE};
+use crate::leader;
 use serde_json::{Value, json};
 use std::time::Duration;
 
@@ -69,6 +69,3 @@ pub fn report(context: &mut Context, retired: &[Retired]) -> Result {
     let left: Vec<String> = retired.iter().flat_map(|r| r.left.clone()).collect();
     if left.is_empty() { Ok(()) } else { Err(Failure::failed(format!("still there: {}", left.join(", ")))) }
 }
-
-/// The usual grace, for other verbs.
-pub const GRACE_DEFAULT: Duration = GRACE;

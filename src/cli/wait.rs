@@ -1,10 +1,10 @@
 //! `throng wait`: until teammates have ended.
 
-use super::context::{Context, agent, did_you_mean, span};
+use super::context::{Context, span};
 use super::error::{Failure, Result};
+use super::logs::known_member;
 use crate::launch::{self, Life, MemberView};
-use crate::protocol::{AgentName, names};
-use crate::store::TeamStore;
+use crate::protocol::AgentName;
 use crate::sys::watch::DirWatch;
 use serde_json::{Value, json};
 use std::time::{Duration, Instant};
@@ -30,8 +30,7 @@ pub struct Wait {
 pub fn wait(verb: &Wait, context: &mut Context) -> Result {
     let store = context.team()?;
     let deadline = verb.timeout.and_then(|t| Instant::now().checked_add(t));
-    let names: Vec<AgentName> = verb.names.iter().map(|n| agent(n, &store)).collect::<Result<_>>()?;
-    check(&names, &store)?;
+    let names: Vec<AgentName> = verb.names.iter().map(|n| known_member(n, &store)).collect::<Result<_>>()?;
     let is_member = !context.config.me.is_lead();
     if is_member && names.contains(&context.config.me) {
         return Err(Failure::usage("nobody can wait for their own end"));
@@ -54,18 +53,6 @@ pub fn wait(verb: &Wait, context: &mut Context) -> Result {
         }
         watch.wait(left);
     }
-}
-
-fn check(names: &[AgentName], store: &TeamStore) -> Result {
-    let members = launch::observe(store)?;
-    for name in names {
-        if !members.iter().any(|m| m.name == *name) {
-            let near = names::near(name.as_str(), members.iter().map(|m| m.name.as_str()));
-            let hint = did_you_mean(&near);
-            return Err(Failure::missing(format!("team '{}' has no member '{name}'{hint}", store.name())));
-        }
-    }
-    Ok(())
 }
 
 fn report(context: &mut Context, members: &[MemberView]) -> Result {

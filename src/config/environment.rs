@@ -141,7 +141,7 @@ impl Environment {
     ///
     /// # Errors
     /// The current directory or our own program is gone.
-    #[allow(clippy::disallowed_methods)]
+    #[allow(clippy::disallowed_methods, reason = "this is the one place that reads the environment")]
     pub fn of_this_process() -> Result<Environment, Error> {
         let environment = Environment {
             vars: std::env::vars_os().collect(),

@@ -3,6 +3,7 @@
 mod environment;
 pub mod plan;
 mod source;
+mod word;
 
 pub use environment::{Environment, redacted};
 pub use plan::Plan;

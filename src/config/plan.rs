@@ -1,6 +1,9 @@
 //! The team file `team.toml` (I2): what a user wants to run, checked strictly before anything starts.
 
+pub use super::word::{BackendChoice, LeaderDeath, Placement, Restart, Word};
+
 use super::source::Source;
+use super::word::words;
 use super::{Error, duration};
 use crate::protocol::{AgentName, NameError, TeamName};
 use serde::Deserialize;
@@ -25,100 +28,6 @@ const TEAM_KEYS: [&str; 6] = ["name", "backend", "placement", "cwd", "inherit_en
 const LIMITS_KEYS: [&str; 5] = ["agents", "depth", "memory_free_mb", "start_rate_per_s", "run_timeout"];
 const MEMBER_KEYS: [&str; 8] = ["name", "driver", "command", "cwd", "env", "tty", "restart", "prompt"];
 const TASK_KEYS: [&str; 5] = ["key", "subject", "description", "owner", "blocked_by"];
-
-/// Where members are to live.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-pub enum BackendChoice {
-    /// tmux inside a tmux session, iTerm2 inside one of its sessions, else plain processes.
-    #[default]
-    Auto,
-    /// tmux or an error.
-    Tmux,
-    /// iTerm2 or an error.
-    Iterm2,
-    /// Plain processes.
-    Process,
-}
-
-/// Where in tmux.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-pub enum Placement {
-    /// Panes beside the leader.
-    #[default]
-    Pane,
-    /// A window each.
-    Window,
-    /// Windows of a session of the team's own.
-    Session,
-}
-
-/// When a member that ended is started again.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-pub enum Restart {
-    /// Not at all.
-    #[default]
-    Never,
-    /// After a failure.
-    OnFailure,
-    /// Always, until the team ends.
-    Always,
-}
-
-/// What becomes of a team that is up when its leader dies.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-pub enum LeaderDeath {
-    /// It goes on; `throng adopt` gives it a leader.
-    #[default]
-    Keep,
-    /// Its members end.
-    Stop,
-}
-
-/// A word of the file or the command line that stands for a value.
-pub trait Word: Sized + Copy + 'static {
-    /// All words with their values.
-    const WORDS: &'static [(&'static str, Self)];
-
-    /// The value of a word.
-    ///
-    /// # Errors
-    /// The known words.
-    fn parse(word: &str) -> Result<Self, String> {
-        Self::WORDS
-            .iter()
-            .find(|(w, _)| *w == word)
-            .map(|(_, value)| *value)
-            .ok_or_else(|| format!("'{word}' is none of {}", words::<Self>().join(", ")))
-    }
-}
-
-fn words<W: Word>() -> Vec<&'static str> {
-    W::WORDS.iter().map(|(word, _)| *word).collect()
-}
-
-impl Word for BackendChoice {
-    const WORDS: &'static [(&'static str, BackendChoice)] = &[
-        ("auto", BackendChoice::Auto),
-        ("tmux", BackendChoice::Tmux),
-        ("iterm2", BackendChoice::Iterm2),
-        ("process", BackendChoice::Process),
-    ];
-}
-
-impl Word for Placement {
-    const WORDS: &'static [(&'static str, Placement)] =
-        &[("pane", Placement::Pane), ("window", Placement::Window), ("session", Placement::Session)];
-}
-
-impl Word for Restart {
-    const WORDS: &'static [(&'static str, Restart)] =
-        &[("never", Restart::Never), ("on-failure", Restart::OnFailure), ("always", Restart::Always)];
-}
-
-impl Word for LeaderDeath {
-    const WORDS: &'static [(&'static str, LeaderDeath)] =
-        &[("keep", LeaderDeath::Keep), ("stop", LeaderDeath::Stop)];
-}
 
 /// A checked team file.
 #[derive(Debug, Clone, PartialEq)]

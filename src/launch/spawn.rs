@@ -4,7 +4,7 @@ use super::start::{Start, start};
 use super::{Life, MemberView, control, observe, strays};
 use crate::backend::{self, Backend};
 use crate::config::Config;
-use crate::config::plan::{MemberPlan, Restart, Word};
+use crate::config::plan::{MemberPlan, Word};
 use crate::driver::{self, Prepared};
 use crate::protocol::{AgentName, Entry, Member, names, timestamp};
 use crate::store::{self, LaunchFile, Manifest, MemberState, PlaceRecord, ProcessRecord, TeamStore};
@@ -189,7 +189,7 @@ fn launch_file(spawn: &Spawn<'_>, launch: &str, prepared: Prepared) -> LaunchFil
         env: prepared.env,
         cwd: prepared.cwd,
         tty: spawn.plan.tty,
-        restart: restart_word(spawn.plan.restart).to_owned(),
+        restart: spawn.plan.restart.word().to_owned(),
         ends_with: spawn.ends_with,
         config_dir: layout.config_dir.clone(),
         state_dir: layout.state_dir.clone(),
@@ -355,9 +355,4 @@ pub fn last_lines(store: &TeamStore, agent: &AgentName, count: usize) -> String 
     let lines: Vec<&str> = text.lines().filter(|l| !l.trim().is_empty()).collect();
     let last = &lines[lines.len().saturating_sub(count)..];
     if last.is_empty() { String::new() } else { format!("\n  {}", last.join("\n  ")) }
-}
-
-/// The word of a restart policy.
-fn restart_word(restart: Restart) -> &'static str {
-    Restart::WORDS.iter().find(|(_, value)| *value == restart).map_or("never", |(word, _)| word)
 }

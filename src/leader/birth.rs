@@ -2,7 +2,7 @@
 
 use super::stamp;
 use crate::backend::Backend;
-use crate::config::plan::{LeaderDeath, Placement, Plan, Word};
+use crate::config::plan::{LeaderDeath, Plan, Word};
 use crate::launch;
 use crate::protocol::{AgentName, Team, TeamName, timestamp};
 use crate::store::{self, KeepTasks, LeaderMode, LimitsRecord, Manifest, NewTask, TeamStore};
@@ -88,7 +88,7 @@ pub fn create(
             memory_free_mb: plan.limits.memory_free_mb,
         },
         home: home.backend.home(),
-        placement: word(plan.placement).to_owned(),
+        placement: plan.placement.word().to_owned(),
     };
     let session = uuid::Uuid::new_v4().to_string();
     let team = Team::new(store.name(), &session, timestamp::millis(now), &plan.cwd.to_string_lossy());
@@ -209,8 +209,4 @@ fn make_room(store: &TeamStore) -> Result<(), BirthError> {
         store.put_away(KeepTasks::No)?;
     }
     Ok(store.put_state_aside(&stamp())?)
-}
-
-fn word(placement: Placement) -> &'static str {
-    Placement::WORDS.iter().find(|(_, p)| *p == placement).map_or("pane", |(word, _)| word)
 }

@@ -46,7 +46,7 @@ impl Identity {
     /// Age by the wall clock: negative when the mtime lies in the future.
     fn age_s(&self) -> f64 {
         let now = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).unwrap_or_default();
-        #[allow(clippy::cast_precision_loss)]
+        #[allow(clippy::cast_precision_loss, reason = "an f64 holds seconds of this age to a microsecond")]
         let mtime = self.mtime.0 as f64 + self.mtime.1 as f64 / 1e9;
         now.as_secs_f64() - mtime
     }

@@ -79,13 +79,3 @@ pub(crate) fn failed(deed: &'static str, path: &Path) -> impl FnOnce(io::Error) 
     let path = path.to_owned();
     move |source| Error::Io { deed, path, source }
 }
-
-impl Error {
-    /// The system's error kind, if a system call failed.
-    pub fn io_kind(&self) -> Option<io::ErrorKind> {
-        match self {
-            Error::Io { source, .. } => Some(source.kind()),
-            _ => None,
-        }
-    }
-}

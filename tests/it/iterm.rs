@@ -2,6 +2,7 @@
 //! shells on real terminals (`fakes/iterm2_server.py`). No Mac was at hand: `docs/iterm2.md` has the checklist for one.
 
 use crate::support::process::{is_running, signal};
+use crate::support::tmux::search_path;
 use crate::support::world::walk;
 use crate::support::{Call, Running, World, fake, repository, until, until_some};
 use nix::sys::signal::Signal;
@@ -14,7 +15,7 @@ use std::process::Command;
 use std::sync::OnceLock;
 
 /// The folder of the pinned `it2`; `None` where the tester said that there is none.
-#[allow(clippy::disallowed_methods)]
+#[allow(clippy::disallowed_methods, reason = "the tester's own word to the tests")]
 fn venv() -> Option<&'static Path> {
     static DIR: OnceLock<Option<PathBuf>> = OnceLock::new();
     let make = || {
@@ -141,11 +142,10 @@ impl<'a> Iterm<'a> {
     }
 }
 
-#[allow(clippy::disallowed_methods)]
 fn path_with(dir: &Path) -> OsString {
     let mut path = dir.as_os_str().to_owned();
     path.push(":");
-    path.push(std::env::var_os("PATH").unwrap());
+    path.push(search_path());
     path
 }
 

@@ -1,5 +1,6 @@
 //! The lock directories of the shared files: waited for, taken over when abandoned, never in vain and never for ever.
 
+use crate::support::wait::throughout;
 use crate::support::{Running, Team, World};
 use nix::sys::signal::Signal;
 use serde_json::{Value, json};
@@ -29,10 +30,8 @@ fn a_lock_of_another_program_only_delays_a_message() {
     let start = Instant::now();
     let mut sending = send(&world, "x");
     // Three times as long as the original would wait.
-    while start.elapsed() < Duration::from_secs(2) {
-        assert!(sending.is_running() && team.inbox("bob").is_empty(), "it waits");
-        std::thread::sleep(Duration::from_millis(50));
-    }
+    let is_held = || start.elapsed() < Duration::from_secs(2);
+    throughout(is_held, || assert!(sending.is_running() && team.inbox("bob").is_empty(), "it waits"));
     fs::remove_dir(&lock).unwrap();
     sending.wait().ok();
     assert_eq!(team.texts("bob"), ["x"]);

@@ -8,7 +8,7 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 /// Where the package lies. Without it the test is skipped, loudly, and fails where all must be there.
-#[allow(clippy::disallowed_methods)]
+#[allow(clippy::disallowed_methods, reason = "the tester's own word to the tests")]
 fn package() -> Option<PathBuf> {
     let dir = std::env::var_os("THRONG_TEST_NPM").map(PathBuf::from);
     let dir = dir.filter(|dir| dir.join("node_modules/proper-lockfile").is_dir());

@@ -1,5 +1,6 @@
 //! Ending members for certain: asked, then made to, verified by process id, and with all they started.
 
+use crate::support::wait::throughout;
 use crate::support::{World, fake, process, until, until_some};
 use nix::sys::signal::Signal;
 use serde_json::json;
@@ -82,11 +83,11 @@ fn probe_f05_q063_files_go_only_after_the_last_process_is_gone() {
     until_logged(&world, "a", "deaf");
     let team = world.team("demo");
     let mut down = world.throng(["down", "demo", "--grace", "1s"]).start();
-    while down.is_running() {
+    let check = || {
         let has_files = team.config_path().exists();
         assert!(has_files || !process::is_running(pid), "files removed under a living member");
-        std::thread::sleep(Duration::from_millis(5));
-    }
+    };
+    throughout(|| down.is_running(), check);
     down.wait().ok().says("team demo is down");
     assert!(!team.dir().exists() && !process::is_running(pid));
     world.assert_nothing_left();

@@ -221,7 +221,7 @@ pub struct PlanVerdict {
 /// `permission_request`.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 pub struct PermissionRequest {
-    /// `perm-MS-XXXXXXX`.
+    /// `perm-{ms}-{7 base36}`.
     #[serde(alias = "requestId")]
     pub request_id: String,
     /// The agent's *name*.
@@ -282,7 +282,7 @@ pub struct PermissionVerdict {
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct SandboxRequest {
-    /// `sandbox-MS-XXXXXXX`.
+    /// `sandbox-{ms}-{7 base36}`.
     #[serde(alias = "request_id")]
     pub request_id: String,
     /// The mate's id.

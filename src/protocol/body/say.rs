@@ -182,8 +182,8 @@ fn sentence(body: &Body) -> String {
     }
 }
 
-/// Whether it is an id as the protocol makes them: `perm-MS-XXXXXXX`, `sandbox-MS-XXXXXXX`, `shutdown-MS@NAME`,
-/// `plan_approval-MS@NAME@TEAM`.
+/// Whether it is an id as the protocol makes them: `perm-{ms}-{7 base36}`, `sandbox-{ms}-{7 base36}`, `shutdown-{ms}@{name}`,
+/// `plan_approval-{ms}@{name}@{team}`.
 fn is_id(id: &str) -> bool {
     let number = |text: &str| (1..=20).contains(&text.len()) && text.bytes().all(|b| b.is_ascii_digit());
     let random = |text: &str| {

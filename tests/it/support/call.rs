@@ -1,6 +1,6 @@
 //! Calls of a program: started, waited for, and judged with all they printed.
 
-use super::wait::LIMIT;
+use super::wait::{LIMIT, within};
 use nix::sys::signal::Signal;
 use serde_json::Value;
 use std::ffi::{OsStr, OsString};
@@ -169,17 +169,11 @@ impl Running {
 
     /// Waits until it has printed this.
     pub fn until_says(&self, text: &str) {
-        let start = Instant::now();
-        while !self.stdout().contains(text) {
-            assert!(
-                start.elapsed() < LIMIT,
-                "{} did not say '{text}'\n--- stdout\n{}\n--- stderr\n{}",
-                self.what,
-                self.stdout(),
-                self.stderr()
-            );
-            std::thread::sleep(Duration::from_millis(2));
-        }
+        let complaint = || {
+            let (out, err) = (self.stdout(), self.stderr());
+            format!("{} did not say '{text}'\n--- stdout\n{out}\n--- stderr\n{err}", self.what)
+        };
+        within(LIMIT, complaint, || self.stdout().contains(text).then_some(()));
     }
 
     pub fn is_running(&mut self) -> bool {
@@ -193,24 +187,15 @@ impl Running {
     /// Waits for its end, and for the end of its output: nobody else may keep that open.
     pub fn wait(mut self) -> Outcome {
         let start = Instant::now();
-        let status = loop {
-            if let Some(status) = self.child.try_wait().unwrap() {
-                break status;
-            }
-            self.check_time(start, "does not end");
-            std::thread::sleep(Duration::from_millis(2));
+        let Running { what, child, stdout, stderr, limit } = &mut self;
+        let complaint = |fault: &str| {
+            let (out, err) = (stdout.text(), stderr.text());
+            format!("{what} {fault}, after {} s\n--- stdout\n{out}\n--- stderr\n{err}", limit.as_secs())
         };
-        for is_stderr in [false, true] {
-            loop {
-                let collector = if is_stderr { &mut self.stderr } else { &mut self.stdout };
-                match &collector.thread {
-                    Some(thread) if !thread.is_finished() => {}
-                    _ => break,
-                }
-                self.check_time(start, "has ended, but somebody keeps its output open");
-                std::thread::sleep(Duration::from_millis(1));
-            }
-        }
+        let status = within(*limit, || complaint("does not end"), || child.try_wait().unwrap());
+        let is_open = |pipe: &Collector| pipe.thread.as_ref().is_some_and(|thread| !thread.is_finished());
+        let kept_open = || complaint("has ended, but somebody keeps its output open");
+        within(*limit, kept_open, || (!is_open(stdout) && !is_open(stderr)).then_some(()));
         Outcome {
             what: self.what.clone(),
             code: status.code(),
@@ -219,17 +204,6 @@ impl Running {
             stderr: self.stderr.text(),
             took: start.elapsed(),
         }
-    }
-
-    fn check_time(&self, start: Instant, fault: &str) {
-        assert!(
-            start.elapsed() < self.limit,
-            "{} {fault}, after {} s\n--- stdout\n{}\n--- stderr\n{}",
-            self.what,
-            self.limit.as_secs(),
-            self.stdout(),
-            self.stderr()
-        );
     }
 }
 

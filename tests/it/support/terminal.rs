@@ -1,12 +1,11 @@
 //! A person at a terminal: a program on a pseudo-terminal, what it shows, and what is typed.
 
 use super::Call;
-use super::wait::LIMIT;
+use super::wait::{LIMIT, within};
 use std::fs::File;
 use std::io::{Read, Write};
 use std::process::{Child, ExitStatus};
 use std::sync::{Arc, Mutex};
-use std::time::{Duration, Instant};
 use throng::sys::pty::{self, Pty, Size};
 
 /// A program that runs at a terminal of its own.
@@ -44,11 +43,8 @@ impl Terminal {
 
     /// Waits until it has shown this.
     pub fn until_shows(&self, text: &str) {
-        let start = Instant::now();
-        while !self.seen().contains(text) {
-            assert!(start.elapsed() < LIMIT, "'{text}' was not shown, but {:?}", self.seen());
-            std::thread::sleep(Duration::from_millis(2));
-        }
+        let complaint = || format!("'{text}' was not shown, but {:?}", self.seen());
+        within(LIMIT, complaint, || self.seen().contains(text).then_some(()));
     }
 
     /// Types.
@@ -67,14 +63,9 @@ impl Terminal {
 
     /// Waits for its end.
     pub fn wait(&mut self) -> ExitStatus {
-        let start = Instant::now();
-        loop {
-            if let Some(status) = self.child.try_wait().unwrap() {
-                return status;
-            }
-            assert!(start.elapsed() < LIMIT, "it does not end: {:?}", self.seen());
-            std::thread::sleep(Duration::from_millis(2));
-        }
+        let seen = Arc::clone(&self.seen);
+        let complaint = || format!("it does not end: {:?}", String::from_utf8_lossy(&seen.lock().unwrap()));
+        within(LIMIT, complaint, || self.child.try_wait().unwrap())
     }
 }
 

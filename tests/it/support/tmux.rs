@@ -76,7 +76,7 @@ impl<'a> Tmux<'a> {
 }
 
 /// The tester's `PATH`.
-#[allow(clippy::disallowed_methods)]
+#[allow(clippy::disallowed_methods, reason = "a test's programs are found where the tester finds them")]
 pub fn search_path() -> OsString {
     std::env::var_os("PATH").unwrap()
 }

@@ -108,7 +108,10 @@ impl World {
         copy
     }
 
-    #[allow(clippy::disallowed_methods)]
+    #[allow(
+        clippy::disallowed_methods,
+        reason = "a sealed world takes PATH and the Rust tools from the tester"
+    )]
     fn environment(&self) -> Vec<(OsString, OsString)> {
         let path = |below: &str| self.root.join(below).into_os_string();
         let mut env: Vec<(OsString, OsString)> = vec![
@@ -254,7 +257,7 @@ impl Drop for World {
         for at in self.mounts.lock().unwrap().iter().rev() {
             let _ = Command::new("umount").arg("-l").arg(at).status();
         }
-        #[allow(clippy::disallowed_methods)]
+        #[allow(clippy::disallowed_methods, reason = "the tester's own word to the tests")]
         let keep = std::thread::panicking() && std::env::var_os("THRONG_KEEP_WORLD").is_some();
         if keep {
             eprintln!("the world is kept at {}", self.root.display());
