@@ -94,6 +94,7 @@ pub fn retire(
     store.poke(agent);
     store.tasks().free_tasks_of(agent)?;
     sys::atomic_file::remove_optional(&store.state().launch(agent))?;
+    store.forget_lead_key(agent)?;
     store.note(
         "member_retired",
         &serde_json::json!({"agent": agent, "how": retired.how, "left": retired.left}),

@@ -138,6 +138,14 @@ impl TeamState {
     pub fn launch(&self, agent: &AgentName) -> PathBuf {
         self.launches().join(format!("{agent}.json"))
     }
+    /// The leader's keys, one for each member that verifies its messages.
+    pub fn keys(&self) -> PathBuf {
+        self.0.join("keys")
+    }
+    /// The secret key with which the leader's messages to a member are signed: 0600.
+    pub fn key(&self, agent: &AgentName) -> PathBuf {
+        self.keys().join(agent.as_str())
+    }
     /// Logs of the team's processes.
     pub fn logs(&self) -> PathBuf {
         self.0.join("logs")

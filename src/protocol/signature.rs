@@ -19,7 +19,7 @@ const SPKI_HEAD: [u8; 12] = [0x30, 0x2a, 0x30, 0x05, 0x06, 0x03, 0x2b, 0x65, 0x7
 /// may be.
 const STARTING: Duration = Duration::from_secs(120);
 
-/// The secret half. It stays in the leader's memory.
+/// The secret half, the leader's.
 pub struct LeadKey {
     key: SigningKey,
     made_ms: u64,
@@ -35,6 +35,16 @@ impl LeadKey {
     /// A key from 32 random bytes, made at `now`.
     pub fn new(random: [u8; 32], now: SystemTime) -> LeadKey {
         LeadKey { key: SigningKey::from_bytes(&random), made_ms: timestamp::millis(now) }
+    }
+
+    /// The same key again, from what [`LeadKey::parts`] gave.
+    pub fn from_parts(seed: [u8; 32], made_ms: u64) -> LeadKey {
+        LeadKey { key: SigningKey::from_bytes(&seed), made_ms }
+    }
+
+    /// What makes the key, the secret seed, and when it was made, in milliseconds since the epoch.
+    pub fn parts(&self) -> ([u8; 32], u64) {
+        (self.key.to_bytes(), self.made_ms)
     }
 
     /// The value of `--lead-verify-key`: `MS.BASE64URL`.

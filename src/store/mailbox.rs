@@ -92,13 +92,15 @@ impl<'a> Mailbox<'a> {
 
     /// Adds a message. It counts as sent only when this returns.
     ///
-    /// If another process of ours is writing this file, the message is spooled and goes with the next write. A damaged
+    /// The leader's is signed, if the owner can verify it. If another process of ours is writing this file, the message is spooled and goes with the next write. A damaged
     /// file is kept aside, once for each distinct damage, before it is replaced.
     ///
     /// # Errors
     /// The lock was not had in time, or the file could not be written; then nothing was sent.
     pub fn append(&self, entry: &Entry) -> Result<()> {
         self.create()?;
+        // Before it is spooled: whoever writes it for us could not.
+        let entry = &*self.store.signed(entry, &self.agent)?;
         self.post(&inbox::rendered(entry))?;
         let about =
             json!({"from": entry.from, "to": self.agent, "msg_id": entry.msg_id, "summary": entry.summary});

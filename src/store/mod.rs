@@ -4,6 +4,7 @@
 mod delivery;
 mod event_log;
 mod guard;
+mod keys;
 mod launch_file;
 mod mail_watch;
 mod mailbox;

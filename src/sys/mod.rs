@@ -9,6 +9,7 @@ pub mod lock_dir;
 pub mod outlet;
 pub mod process;
 pub mod pty;
+pub mod random;
 pub mod run;
 pub mod signals;
 pub mod socket;

@@ -22,6 +22,7 @@ mod faults;
 mod help;
 mod inbox;
 mod iterm;
+mod keys;
 mod launch;
 mod lock;
 mod lock_model;
