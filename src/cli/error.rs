@@ -15,6 +15,7 @@ pub const EXIT_CODES: &str = "Exit codes:
   3  no such team, member, task or message; or the recipient is dead (the message is kept)
   4  a lock was not had in time
   5  no backend, or a spawn failed
+  7  a person's answer was needed and nobody was there
   124  timed out
   129, 130, 143  ended by HUP, INT, TERM";
 
@@ -51,6 +52,10 @@ impl Failure {
     /// 5: no backend, or a spawn failed.
     pub fn not_started(message: impl Into<String>) -> Failure {
         Failure::Code(5, message.into())
+    }
+    /// 7: a person's answer was needed and nobody was there.
+    pub fn unanswered(message: impl Into<String>) -> Failure {
+        Failure::Code(7, message.into())
     }
     /// 124: timed out.
     pub fn timed_out(message: impl Into<String>) -> Failure {

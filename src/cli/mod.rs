@@ -30,6 +30,7 @@ mod stop;
 mod story;
 mod task;
 mod tend;
+mod trust;
 mod up;
 mod wait;
 

@@ -5,6 +5,7 @@ use super::error::{Failure, Result, verdict};
 use super::logging;
 use super::out::Paint;
 use super::shown::Shown;
+use super::trust::{Trust, settle};
 use crate::backend;
 use crate::config::Plan;
 use crate::config::plan::{BackendChoice, Word};
@@ -33,6 +34,8 @@ pub struct Start {
     /// Directory for what the team makes (default: in throng's state)
     #[arg(long, value_name = "DIR")]
     out: Option<PathBuf>,
+    #[command(flatten)]
+    trust: Trust,
 }
 
 /// Start a team from its file, wait for its work, end everything
@@ -60,15 +63,14 @@ pub struct Born {
     pub lock: Flock,
 }
 
-/// Makes the team of a file.
-pub fn bear(start: &Start, mode: LeaderMode, context: &Context) -> Result<Born> {
+/// Reads the team file, and settles what its members' programs would ask.
+pub fn plan(start: &Start, context: &Context) -> Result<Plan> {
     let mut plan = Plan::read(&start.file)?;
     if let Some(name) = &context.config.team_flag {
         plan.name = name.clone();
     }
-    let here = &context.config.environment.cwd;
     if let Some(cwd) = &start.cwd {
-        plan.cwd = here.join(cwd);
+        plan.cwd = context.config.environment.cwd.join(cwd);
     }
     if !plan.cwd.is_dir() {
         return Err(Failure::usage(format!(
@@ -76,6 +78,13 @@ pub fn bear(start: &Start, mode: LeaderMode, context: &Context) -> Result<Born> 
             plan.cwd.display()
         )));
     }
+    settle(&plan.members, &plan.cwd, (&start.trust, context))?;
+    Ok(plan)
+}
+
+/// Makes the team of a file.
+pub fn bear(start: &Start, (plan, mode): (Plan, LeaderMode), context: &Context) -> Result<Born> {
+    let here = &context.config.environment.cwd;
     let store = context.store.team(&plan.name);
     let wanted = backend::Wanted {
         choice: start.backend.unwrap_or(plan.backend),
@@ -101,9 +110,10 @@ pub fn bear(start: &Start, mode: LeaderMode, context: &Context) -> Result<Born> 
 pub fn run(verb: &Run, context: &mut Context) -> Result {
     let begun = Instant::now();
     logging::check(&context.config)?;
+    let plan = plan(&verb.start, context)?;
     // A signal must not end us with half a team.
     let held = hold_back();
-    let Born { led, lock } = bear(&verb.start, LeaderMode::Run, context)?;
+    let Born { led, lock } = bear(&verb.start, (plan, LeaderMode::Run), context)?;
     logging::for_leader(&context.config, &led.store)?;
     let (store, out_dir) = (led.store.clone(), led.manifest.out.clone());
     let timeout = verb.timeout.or(led.plan.limits.run_timeout);

@@ -3,9 +3,13 @@
 use super::context::Context;
 use super::error::{Failure, Result};
 use super::send::body;
+use super::trust::{Trust, config_dir, settle};
 use crate::backend::{self, Backend};
 use crate::config::Plan;
-use crate::config::plan::{BackendChoice, LeaderDeath, Limits, MemberPlan, Placement, Restart, Word};
+use crate::config::plan::{
+    AgentOptions, BackendChoice, COMMAND, DRIVERS, LeaderDeath, Limits, MemberPlan, PermissionMode,
+    Placement, Restart, Word,
+};
 use crate::driver;
 use crate::launch;
 use crate::leader;
@@ -18,7 +22,8 @@ use std::path::PathBuf;
 /// Add a teammate to a team, which is made if need be
 #[derive(Debug, clap::Args)]
 #[command(after_help = "Example:
-  throng spawn bob --team demo -- sh -c 'throng inbox take --wait'")]
+  throng spawn bob --team demo -- sh -c 'throng inbox take --wait'
+  throng spawn ann --driver claude --model sonnet --prompt 'Look for dead code in src'")]
 pub struct Spawn {
     /// Its name
     name: String,
@@ -40,9 +45,86 @@ pub struct Spawn {
     /// First message in its inbox: text, - for standard input, @FILE
     #[arg(long, value_name = "TEXT")]
     prompt: Option<String>,
-    /// Its program and arguments
-    #[arg(last = true, required = true, value_name = "CMD")]
+    /// What its program is: command, claude
+    #[arg(long, value_name = "DRIVER", default_value = COMMAND, value_parser = driver_word)]
+    driver: String,
+    #[command(flatten)]
+    agent: Agent,
+    #[command(flatten)]
+    trust: Trust,
+    /// Its program and arguments; with a driver, further arguments of that driver's program
+    #[arg(last = true, required_if_eq("driver", COMMAND), value_name = "CMD")]
     command: Vec<String>,
+}
+
+/// What an agent program is told.
+#[derive(Debug, clap::Args)]
+#[command(next_help_heading = "With a driver")]
+struct Agent {
+    /// Type of the agent
+    #[arg(long, value_name = "TYPE")]
+    agent: Option<String>,
+    /// Its model
+    #[arg(long, value_name = "MODEL")]
+    model: Option<String>,
+    /// What it may do without asking: default, acceptEdits, plan, bypassPermissions, auto, dontAsk
+    #[arg(long, value_name = "MODE", value_parser = PermissionMode::parse)]
+    permission_mode: Option<PermissionMode>,
+    /// Its plan has to be approved before it changes anything
+    #[arg(long)]
+    plan_required: bool,
+    /// How hard its model thinks
+    #[arg(long, value_name = "LEVEL")]
+    effort: Option<String>,
+}
+
+fn driver_word(word: &str) -> std::result::Result<String, String> {
+    match DRIVERS.contains(&word) {
+        true => Ok(word.to_owned()),
+        false => Err(format!("known: {}", DRIVERS.join(", "))),
+    }
+}
+
+impl Spawn {
+    /// The member that is asked for.
+    fn member(&self, name: &AgentName) -> Result<MemberPlan> {
+        let agent = &self.agent;
+        let is_command = self.driver == COMMAND;
+        let told = agent.agent.is_some() || agent.model.is_some() || agent.effort.is_some();
+        if is_command && (told || agent.permission_mode.is_some() || agent.plan_required) {
+            let what = "--agent, --model, --effort, --permission-mode and --plan-required";
+            return Err(Failure::usage(format!("{what} are for agent programs: add --driver claude")));
+        }
+        if !is_command && self.no_tty {
+            return Err(Failure::usage("an agent program takes part only on a terminal: leave --no-tty out"));
+        }
+        let (command, args) =
+            if is_command { (self.command.clone(), Vec::new()) } else { (Vec::new(), self.command.clone()) };
+        Ok(MemberPlan {
+            name: name.clone(),
+            driver: self.driver.clone(),
+            command,
+            agent: AgentOptions {
+                agent: agent.agent.clone(),
+                model: agent.model.clone(),
+                permission_mode: agent.permission_mode.unwrap_or_default(),
+                plan_required: agent.plan_required,
+                effort: agent.effort.clone(),
+                args,
+            },
+            cwd: self.cwd.clone().unwrap_or_default(),
+            env: self.env.iter().filter_map(|(key, value)| Some((key.clone(), value.clone()?))).collect(),
+            inherit: self
+                .env
+                .iter()
+                .filter(|(_, value)| value.is_none())
+                .map(|(key, _)| key.clone())
+                .collect(),
+            tty: !self.no_tty,
+            restart: self.restart,
+            prompt: self.prompt.as_deref().map(body).transpose()?,
+        })
+    }
 }
 
 fn variable(text: &str) -> std::result::Result<(String, Option<String>), String> {
@@ -59,16 +141,8 @@ fn variable(text: &str) -> std::result::Result<(String, Option<String>), String>
 pub fn spawn(verb: &Spawn, context: &mut Context) -> Result {
     let name = AgentName::for_member(&verb.name)?;
     let here = context.config.environment.cwd.clone();
-    let member = MemberPlan {
-        name: name.clone(),
-        command: verb.command.clone(),
-        cwd: verb.cwd.clone().unwrap_or_default(),
-        env: verb.env.iter().filter_map(|(key, value)| Some((key.clone(), value.clone()?))).collect(),
-        inherit: verb.env.iter().filter(|(_, value)| value.is_none()).map(|(key, _)| key.clone()).collect(),
-        tty: !verb.no_tty,
-        restart: verb.restart,
-        prompt: verb.prompt.as_deref().map(body).transpose()?,
-    };
+    let member = verb.member(&name)?;
+    settle(std::slice::from_ref(&member), &here, (&verb.trust, context))?;
     let (store, manifest) = home(verb, &member, context)?;
     let (backend, reason) = match verb.backend {
         Some(choice) => {
@@ -118,8 +192,12 @@ fn home(verb: &Spawn, member: &MemberPlan, context: &Context) -> Result<(TeamSto
         return Ok((store, manifest));
     }
     // A team is not made for a member that cannot be.
-    driver::prepare(member, &context.config.environment.cwd, &context.config.environment, &BTreeMap::new())
-        .map_err(|e| Failure::not_started(format!("{} was not started: find its program: {e}", member.name)))?;
+    let environment = &context.config.environment;
+    let given = BTreeMap::from([config_dir(context)]);
+    driver::prepare(&driver::Wanted { plan: member, cwd: &environment.cwd, environment, given: &given })
+        .map_err(|e| {
+            Failure::not_started(format!("{} was not started: find its program: {e}", member.name))
+        })?;
     let plan = empty_plan(&store, context);
     let choice = verb.backend.unwrap_or_default();
     let (backend, _) = choose(&store, choice, plan.placement, context)?;

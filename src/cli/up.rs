@@ -2,7 +2,7 @@
 
 use super::context::Context;
 use super::error::{Failure, Result, verdict};
-use super::run::{Born, Start, bear, lead};
+use super::run::{Born, Start, bear, lead, plan};
 use super::shown::Shown;
 use crate::leader::{self, State};
 use crate::protocol::timestamp;
@@ -36,8 +36,9 @@ pub struct Up {
 
 /// Starts a team and leaves it running.
 pub fn up(verb: &Up, context: &mut Context) -> Result {
+    let plan = plan(&verb.start, context)?;
     let held = hold_back();
-    let Born { led, lock } = bear(&verb.start, LeaderMode::Up, context)?;
+    let Born { led, lock } = bear(&verb.start, (plan, LeaderMode::Up), context)?;
     let store = led.store.clone();
     let (attach, names) = (led.manifest.home.attach.clone(), led.manifest.planned.clone());
     let state = State::starting(&led.plan, LeaderMode::Up, None, Instant::now());

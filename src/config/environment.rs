@@ -75,8 +75,29 @@ const INHERITED: [&str; 57] = [
     // Ours.
     "THRONG_*",
 ];
-/// Of those, what is this process's own affair.
-const NOT_INHERITED: [&str; 3] = ["THRONG_LOG", "THRONG_FAULT", "THRONG_LAUNCH"];
+/// Of those, what is this process's own affair, or that of a Claude Code session above us: its identity, its task list,
+/// whom it is paid by (protocol II.5.1).
+const NOT_INHERITED: [&str; 19] = [
+    "THRONG_LOG",
+    "THRONG_FAULT",
+    "THRONG_LAUNCH",
+    "ANTHROPIC_PROFILE",
+    "ANTHROPIC_CONFIG_DIR",
+    "CLAUDE_CODE_ATTRIBUTION_PROJECT",
+    "CLAUDE_CODE_ENTRYPOINT",
+    "CLAUDE_CODE_EVEN_MORE_DANGEROUSLY_SKIP_PERMISSIONS",
+    "CLAUDE_CODE_SESSION_*",
+    "CLAUDE_CODE_SPEND_PROJECT",
+    "CLAUDE_CODE_SSE_PORT",
+    "CLAUDE_CODE_TASK_LIST_ID",
+    "CLAUDE_CODE_TEAMMATE_COMMAND",
+    "CLAUDE_CODE_USER_DELEGATED_*",
+    "CLAUDE_EFFORT",
+    "CLAUDE_ENV_FILE",
+    "CLAUDE_PID",
+    "CLAUDE_PROJECT_*",
+    "CLAUDE_SESSION_*",
+];
 
 /// Whether a variable's name fits a word of an allow-list.
 fn fits(word: &str, key: &str) -> bool {
@@ -202,13 +223,19 @@ impl Environment {
     /// What a member inherits: what is on the allow-list, and what `also` names (`*` at the end stands for any ending).
     /// Entries that are not text are left out.
     pub fn for_member(&self, also: &[String]) -> BTreeMap<String, String> {
-        let allowed =
-            |key: &str| INHERITED.iter().any(|word| fits(word, key)) && !NOT_INHERITED.contains(&key);
+        let allowed = |key: &str| {
+            INHERITED.iter().any(|word| fits(word, key)) && !NOT_INHERITED.iter().any(|word| fits(word, key))
+        };
         self.vars
             .iter()
             .filter_map(|(key, value)| Some((key.to_str()?.to_owned(), value.to_str()?.to_owned())))
             .filter(|(key, _)| allowed(key) || also.iter().any(|word| fits(word, key)))
             .collect()
+    }
+
+    /// Whether the user has said where Claude Code's configuration lies.
+    pub fn names_config_dir(&self) -> bool {
+        self.path("CLAUDE_CONFIG_DIR").is_some()
     }
 
     /// `PATH`, or the system's usual one.

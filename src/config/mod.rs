@@ -1,6 +1,7 @@
 //! Flags, environment and team file become one [`Config`], once. The environment is read nowhere else.
 
 mod environment;
+mod member;
 pub mod plan;
 mod source;
 mod word;

@@ -1,13 +1,13 @@
 //! The team file `team.toml` (I2): what a user wants to run, checked strictly before anything starts.
 
-pub use super::word::{BackendChoice, LeaderDeath, Placement, Restart, Word};
+pub use super::member::{AgentOptions, CLAUDE, COMMAND, DRIVERS, MemberPlan};
+pub use super::word::{BackendChoice, LeaderDeath, PermissionMode, Placement, Restart, Word};
 
 use super::source::Source;
 use super::word::words;
-use super::{Error, duration};
-use crate::protocol::{AgentName, NameError, TeamName};
+use super::{Error, duration, member};
+use crate::protocol::{AgentName, TeamName};
 use serde::Deserialize;
-use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 use toml::Spanned;
@@ -26,7 +26,6 @@ const START_RATES: std::ops::RangeInclusive<f64> = 0.01..=1000.0;
 const KEYS: [&str; 4] = ["team", "limits", "member", "task"];
 const TEAM_KEYS: [&str; 6] = ["name", "backend", "placement", "cwd", "inherit_env", "on_leader_death"];
 const LIMITS_KEYS: [&str; 5] = ["agents", "depth", "memory_free_mb", "start_rate_per_s", "run_timeout"];
-const MEMBER_KEYS: [&str; 8] = ["name", "driver", "command", "cwd", "env", "tty", "restart", "prompt"];
 const TASK_KEYS: [&str; 5] = ["key", "subject", "description", "owner", "blocked_by"];
 
 /// A checked team file.
@@ -79,27 +78,6 @@ impl Default for Limits {
     }
 }
 
-/// One member to be.
-#[derive(Debug, Clone, PartialEq)]
-pub struct MemberPlan {
-    /// Its name.
-    pub name: AgentName,
-    /// Program and arguments; `{dir}` is replaced already.
-    pub command: Vec<String>,
-    /// Working directory, relative to the team's.
-    pub cwd: PathBuf,
-    /// Variables on top of what it inherits.
-    pub env: BTreeMap<String, String>,
-    /// Variables it inherits besides the allow-list; `*` at the end stands for any ending.
-    pub inherit: Vec<String>,
-    /// Whether it gets a terminal.
-    pub tty: bool,
-    /// When it is started again.
-    pub restart: Restart,
-    /// First message in its inbox.
-    pub prompt: Option<String>,
-}
-
 /// One task to be.
 #[derive(Debug, Clone, PartialEq)]
 pub struct TaskPlan {
@@ -115,7 +93,7 @@ pub struct TaskPlan {
     pub blocked_by: Vec<String>,
 }
 
-type Text = Spanned<String>;
+pub(super) type Text = Spanned<String>;
 
 #[derive(Deserialize)]
 struct File {
@@ -123,7 +101,7 @@ struct File {
     #[serde(default)]
     limits: FileLimits,
     #[serde(default)]
-    member: Vec<FileMember>,
+    member: Vec<member::FileMember>,
     #[serde(default)]
     task: Vec<FileTask>,
 }
@@ -146,19 +124,6 @@ struct FileLimits {
     memory_free_mb: Option<u64>,
     start_rate_per_s: Option<Spanned<f64>>,
     run_timeout: Option<Spanned<toml::Value>>,
-}
-
-#[derive(Deserialize)]
-struct FileMember {
-    name: Text,
-    driver: Option<Text>,
-    command: Option<Spanned<Vec<String>>>,
-    cwd: Option<PathBuf>,
-    #[serde(default)]
-    env: BTreeMap<String, String>,
-    tty: Option<bool>,
-    restart: Option<Text>,
-    prompt: Option<String>,
 }
 
 #[derive(Deserialize)]
@@ -185,7 +150,7 @@ impl Plan {
         let file: File = toml::from_str(&source.text)
             .map_err(|e| source.error(e.span().as_ref(), with_way_out(e.message().trim())))?;
         let dir = path.parent().unwrap_or(Path::new("/")).to_owned();
-        let members = members(&source, &file, &dir)?;
+        let members = member::members(&source, &file.member, (&dir, &file.team.inherit_env))?;
         let tasks = tasks(&source, &file, &members)?;
         if tasks.is_empty() {
             for (plan, file) in members.iter().zip(&file.member) {
@@ -245,7 +210,7 @@ fn check_keys(source: &Source) -> Result<(), Error> {
         let (what, keys): (&str, &[&str]) = match key.get_ref().as_ref() {
             "team" => ("key of [team]", &TEAM_KEYS),
             "limits" => ("key of [limits]", &LIMITS_KEYS),
-            "member" => ("key of [[member]]", &MEMBER_KEYS),
+            "member" => ("key of [[member]]", &member::KEYS),
             _ => ("key of [[task]]", &TASK_KEYS),
         };
         match value.get_ref() {
@@ -263,7 +228,7 @@ fn check_keys(source: &Source) -> Result<(), Error> {
     Ok(())
 }
 
-fn word<W: Word + Default>(source: &Source, what: &str, text: Option<&Text>) -> Result<W, Error> {
+pub(super) fn word<W: Word + Default>(source: &Source, what: &str, text: Option<&Text>) -> Result<W, Error> {
     let Some(text) = text else { return Ok(W::default()) };
     W::parse(text.get_ref()).map_err(|_| source.unknown((&text.span(), what), text.get_ref(), &words::<W>()))
 }
@@ -296,48 +261,6 @@ fn limits(source: &Source, file: &FileLimits) -> Result<Limits, Error> {
         start_rate_per_s: file.start_rate_per_s.as_ref().map(|rate| *rate.get_ref()),
         run_timeout,
     })
-}
-
-fn members(source: &Source, file: &File, dir: &Path) -> Result<Vec<MemberPlan>, Error> {
-    let mut members: Vec<MemberPlan> = Vec::new();
-    for row in &file.member {
-        let at = row.name.span();
-        let name = AgentName::for_member(row.name.get_ref())
-            .map_err(|e: NameError| source.error(Some(&at), e.to_string()))?;
-        if let Some(twin) = members.iter().find(|m| m.name.as_str().eq_ignore_ascii_case(name.as_str())) {
-            return Err(
-                source.error(Some(&at), format!("member '{name}' is there twice (as '{}')", twin.name))
-            );
-        }
-        if let Some(driver) = &row.driver
-            && driver.get_ref() != "command"
-        {
-            return Err(source.unknown((&driver.span(), "driver"), driver.get_ref(), &["command"]));
-        }
-        let command = row.command.as_ref().filter(|c| c.get_ref().first().is_some_and(|p| !p.is_empty()));
-        let Some(command) = command else {
-            let at = row.command.as_ref().map_or(at, Spanned::span);
-            return Err(source.error(
-                Some(&at),
-                format!("member '{name}' has no command: add command = [\"PROGRAM\", ...]"),
-            ));
-        };
-        if let Some(key) = row.env.keys().find(|key| key.is_empty() || key.contains(['=', '\0'])) {
-            return Err(source.error(Some(&at), format!("member '{name}': '{key}' is no name of a variable")));
-        }
-        let fill = |text: &String| text.replace("{dir}", &dir.to_string_lossy());
-        members.push(MemberPlan {
-            name,
-            command: command.get_ref().iter().map(fill).collect(),
-            cwd: row.cwd.clone().unwrap_or_default(),
-            env: row.env.iter().map(|(key, value)| (key.clone(), fill(value))).collect(),
-            inherit: file.team.inherit_env.clone(),
-            tty: row.tty.unwrap_or(true),
-            restart: word(source, "restart", row.restart.as_ref())?,
-            prompt: row.prompt.clone(),
-        });
-    }
-    Ok(members)
 }
 
 fn tasks(source: &Source, file: &File, members: &[MemberPlan]) -> Result<Vec<TaskPlan>, Error> {
@@ -476,7 +399,7 @@ mod tests {
             ),
             (
                 "[team]\nname = \"t\"\n[[member]]\nname = \"a\"",
-                "4: member 'a' has no command: add command = [\"PROGRAM\", ...]",
+                "4: member 'a' has no command: add command = [\"PROGRAM\", ...], or a driver",
             ),
             (
                 "[team]\nname = \"t\"\n[[member]]\nname = \"lead\"\ncommand = [\"x\"]",

@@ -48,6 +48,24 @@ pub enum LeaderDeath {
     Stop,
 }
 
+/// What an agent may do without asking.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub enum PermissionMode {
+    /// What its rules allow; it asks for the rest.
+    #[default]
+    Default,
+    /// File edits too.
+    AcceptEdits,
+    /// Reading only, until its plan is approved.
+    Plan,
+    /// Everything.
+    BypassPermissions,
+    /// What it judges to be harmless itself.
+    Auto,
+    /// What its rules allow; the rest is denied.
+    DontAsk,
+}
+
 /// A word of the file or the command line that stands for a value.
 pub trait Word: Sized + Copy + 'static {
     /// All words with their values.
@@ -100,4 +118,15 @@ impl Word for Restart {
 impl Word for LeaderDeath {
     const WORDS: &'static [(&'static str, LeaderDeath)] =
         &[("keep", LeaderDeath::Keep), ("stop", LeaderDeath::Stop)];
+}
+
+impl Word for PermissionMode {
+    const WORDS: &'static [(&'static str, PermissionMode)] = &[
+        ("default", PermissionMode::Default),
+        ("acceptEdits", PermissionMode::AcceptEdits),
+        ("plan", PermissionMode::Plan),
+        ("bypassPermissions", PermissionMode::BypassPermissions),
+        ("auto", PermissionMode::Auto),
+        ("dontAsk", PermissionMode::DontAsk),
+    ];
 }

@@ -104,7 +104,9 @@ fn anew(
     let program = &config.environment.program;
     let launch = Launch { program, file: &path, agent, color, token: &file.launch };
     let mut opened = None;
-    let started = start(&Start { store, backend, launch: &launch }, |place| opened = Some(place.clone()));
+    let started = start(&Start { store, backend, launch: &launch, driver: &file.driver }, |place| {
+        opened = Some(place.clone());
+    });
     if started.is_err()
         && let Some(place) = opened
         && let Err(e) = close(store, (backend, config), (agent, &file.launch), &place)

@@ -105,8 +105,13 @@ pub(super) fn error(
 
 fn steps(spawn: &Spawn<'_>, launch: &str, done: &mut Vec<Done>) -> Result<PlaceRecord, Failure> {
     let (store, agent) = (spawn.store, &spawn.plan.name);
-    let prepared = driver::prepare(spawn.plan, spawn.cwd, &spawn.config.environment, &given(spawn, launch))
-        .map_err(failed("find its program"))?;
+    let wanted = driver::Wanted {
+        plan: spawn.plan,
+        cwd: spawn.cwd,
+        environment: &spawn.config.environment,
+        given: &given(spawn, launch),
+    };
+    let prepared = driver::prepare(&wanted).map_err(failed("find its program"))?;
     // Counted and reserved in one step, so that several spawns at once keep the limits too.
     let counting = Flock::acquire_within(&store.state().counting_lock(), COUNTING_TAKES_MAX)
         .map_err(failed("keep the limits"))?;
@@ -116,7 +121,7 @@ fn steps(spawn: &Spawn<'_>, launch: &str, done: &mut Vec<Done>) -> Result<PlaceR
     check_open(store)?;
     drop(counting);
     let cwd = prepared.cwd.to_string_lossy().into_owned();
-    let file = launch_file(spawn, launch, prepared);
+    let mut file = launch_file(spawn, launch, prepared);
     done.push(Done::LaunchFile);
     let path = store.write_launch(&file).map_err(failed("write its launch file"))?;
     // The name is reserved, so a row of it that is not of our making is another program's.
@@ -125,6 +130,7 @@ fn steps(spawn: &Spawn<'_>, launch: &str, done: &mut Vec<Done>) -> Result<PlaceR
     fault::point("spawn:launch");
     let color = add_row(spawn, &cwd, if mine { Namesake::Ours } else { Namesake::Foreign })?;
     done.push(Done::Row);
+    introduce(spawn, &mut file, color)?;
     fault::point("spawn:row");
     let id = uuid::Uuid::new_v4().to_string();
     done.push(Done::Inbox(spawn.plan.prompt.as_ref().map(|_| id.clone())));
@@ -137,7 +143,8 @@ fn steps(spawn: &Spawn<'_>, launch: &str, done: &mut Vec<Done>) -> Result<PlaceR
     fault::point("spawn:inbox");
     let program = &spawn.config.environment.program;
     let open = backend::Launch { program, file: &path, agent, color, token: launch };
-    start(&Start { store, backend: spawn.backend, launch: &open }, |place| {
+    let driver = &spawn.plan.driver;
+    start(&Start { store, backend: spawn.backend, launch: &open, driver }, |place| {
         done.push(Done::Place(place.clone()));
     })
 }
@@ -184,6 +191,9 @@ fn launch_file(spawn: &Spawn<'_>, launch: &str, prepared: Prepared) -> LaunchFil
         team: spawn.store.name().clone(),
         agent: spawn.plan.name.clone(),
         launch: launch.to_owned(),
+        driver: spawn.plan.driver.clone(),
+        mail: driver::mail_way(&spawn.plan.driver),
+        session: prepared.session,
         program: prepared.program,
         argv: prepared.argv,
         env: prepared.env,
@@ -195,6 +205,24 @@ fn launch_file(spawn: &Spawn<'_>, launch: &str, prepared: Prepared) -> LaunchFil
         state_dir: layout.state_dir.clone(),
         runtime_dir: layout.runtime_dir.clone(),
     }
+}
+
+/// Tells its program who it is, where the program wants to know.
+fn introduce(spawn: &Spawn<'_>, file: &mut LaunchFile, color: &str) -> Result<(), Failure> {
+    let Some(session) = &mut file.session else { return Ok(()) };
+    let (store, agent) = (spawn.store, &spawn.plan.name);
+    let key = store.make_lead_key(agent).map_err(failed("make its key"))?;
+    let team = store.read_team().map_err(failed("read the team file"))?;
+    let who = driver::Introduction {
+        team: store.name(),
+        agent,
+        color,
+        lead_session: team.lead_session_id.as_deref().unwrap_or_default(),
+        key: &key.flag(),
+        options: &spawn.plan.agent,
+    };
+    driver::introduce(session, &who);
+    store.write_launch(file).map(drop).map_err(failed("write its launch file"))
 }
 
 /// Caps are checked here, since no leader may be running (I7).
@@ -304,6 +332,7 @@ fn undo(spawn: &Spawn<'_>, launch: &str, done: Vec<Done>) {
                     team.members.retain(|m| m.name != agent.as_str());
                     Ok(())
                 })
+                .and_then(|()| store.forget_lead_key(agent))
                 .map_err(|e| e.to_string()),
             Done::LaunchFile => crate::sys::atomic_file::remove_optional(&store.state().launch(agent))
                 .map_err(|e| e.to_string()),

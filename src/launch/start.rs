@@ -2,14 +2,18 @@
 
 use super::spawn::{Failure, failed};
 use crate::backend::{Backend, Launch};
+use crate::driver;
 use crate::protocol::AgentName;
-use crate::store::{self, MemberState, PlaceRecord, TeamStore};
+use crate::store::{self, Doing, MemberRecord, MemberState, PlaceRecord, TeamStore};
 use crate::sys::fault;
 use crate::sys::socket::Waker;
 use std::time::{Duration, Instant};
 
 /// Longest wait for a member to be ready.
 const READY_WITHIN: Duration = Duration::from_secs(20);
+
+/// The same for one that has to be ready for mail: on a busy machine Claude Code alone takes many seconds.
+const READY_FOR_MAIL_WITHIN: Duration = Duration::from_secs(90);
 
 /// Pause after which a start of which nothing was heard is helped, and how often.
 const NUDGE_AFTER: Duration = Duration::from_secs(3);
@@ -20,6 +24,7 @@ pub(super) struct Start<'a> {
     pub(super) store: &'a TeamStore,
     pub(super) backend: &'a dyn Backend,
     pub(super) launch: &'a Launch<'a>,
+    pub(super) driver: &'a str,
 }
 
 /// Opens its place, which `opened` is told of, and waits until it is ready.
@@ -48,14 +53,33 @@ fn set_pane(store: &TeamStore, agent: &AgentName, pane: &str) -> store::Result<(
     })
 }
 
+/// Whether a program that runs takes no mail yet; one that asks a person first never will.
+fn is_starting(record: &MemberRecord) -> Result<bool, Failure> {
+    let Some(sight) = &record.sight else { return Ok(false) };
+    match sight.doing {
+        Doing::Starting => Ok(true),
+        Doing::NeedsHuman => {
+            let what = sight.what.as_deref().unwrap_or("something");
+            let why = format!("it shows {what}: start it by hand there once and answer it");
+            Err(("wait until it is ready", why, false))
+        }
+        Doing::Idle | Doing::Working | Doing::AwaitsApproval => Ok(false),
+    }
+}
+
 /// Waits until `tend` has written that this launch runs. Of which nothing is heard for a while is helped.
 fn wait_ready(start: &Start<'_>, place: &PlaceRecord, waker: &Waker) -> Result<(), Failure> {
     let begun = Instant::now();
     let (mut silent_since, mut nudges) = (begun, 0);
-    while begun.elapsed() < READY_WITHIN {
+    let within = if driver::sees(start.driver) { READY_FOR_MAIL_WITHIN } else { READY_WITHIN };
+    while begun.elapsed() < within {
         let record = start.store.member_record(start.launch.agent).map_err(failed("start it"))?;
         if let Some(record) = record.filter(|r| r.launch == start.launch.token) {
             match record.state {
+                MemberState::Ready { .. } if is_starting(&record)? => {}
+                MemberState::Exited { exit } if record.sight.is_some() => {
+                    return Err(("wait until it is ready", exit.to_string(), false));
+                }
                 MemberState::Ready { .. } | MemberState::Exited { .. } | MemberState::Restarting { .. } => {
                     return Ok(());
                 }
@@ -68,5 +92,5 @@ fn wait_ready(start: &Start<'_>, place: &PlaceRecord, waker: &Waker) -> Result<(
         }
         waker.wait(Duration::from_millis(50));
     }
-    Err(("wait until it is ready", format!("nothing came within {} s", READY_WITHIN.as_secs()), false))
+    Err(("wait until it is ready", format!("nothing came within {} s", within.as_secs()), false))
 }

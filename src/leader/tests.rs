@@ -22,7 +22,9 @@ fn name(word: &str) -> AgentName {
 fn plan(members: &[(&str, Restart)]) -> Plan {
     let member = |(word, restart): &(&str, Restart)| MemberPlan {
         name: name(word),
+        driver: "command".into(),
         command: vec!["true".into()],
+        agent: Default::default(),
         cwd: PathBuf::new(),
         env: Default::default(),
         inherit: Vec::new(),

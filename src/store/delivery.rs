@@ -80,7 +80,13 @@ impl TeamStore {
     /// Whether a process of ours reads this inbox: it marks what it has read, and does not remove it.
     pub fn is_read_by_ours(&self, agent: &AgentName) -> bool {
         let state = self.state();
-        if agent.is_lead() { state.manifest().exists() } else { state.member(agent).exists() }
+        if agent.is_lead() {
+            return state.manifest().exists();
+        }
+        // While it is being started, only its launch file says what it is.
+        let launch = || super::LaunchFile::read(&state.launch(agent)).ok().map(|launch| launch.mail);
+        let record = self.member_record(agent).ok().flatten().map(|record| record.mail);
+        record.or_else(launch).is_some_and(|mail| mail != super::MailWay::Removed)
     }
 }
 

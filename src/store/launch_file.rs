@@ -1,7 +1,7 @@
 //! A launch file: all that a member's `tend` needs to start it, and to start it again. It may hold secrets, so it is
 //! 0600 and lives until the member is retired.
 
-use super::{Error, ProcessRecord, Result, TeamStore};
+use super::{Error, MailWay, ProcessRecord, Result, TeamStore};
 use crate::protocol::{AgentName, Layout, TeamName};
 use crate::sys::atomic_file;
 use serde::{Deserialize, Serialize};
@@ -19,10 +19,19 @@ pub struct LaunchFile {
     pub agent: AgentName,
     /// Mark of this launch, a UUID.
     pub launch: String,
+    /// What kind of program it is; see `driver`.
+    #[serde(default = "super::member_file::command")]
+    pub driver: String,
     /// The program, absolute.
     pub program: PathBuf,
     /// Its name and arguments, exactly.
     pub argv: Vec<String>,
+    /// How mail reaches it.
+    #[serde(default)]
+    pub mail: MailWay,
+    /// Its conversation, with the arguments that go with it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub session: Option<SessionRecord>,
     /// Its whole environment.
     pub env: BTreeMap<String, String>,
     /// Its working directory, absolute.
@@ -40,6 +49,26 @@ pub struct LaunchFile {
     pub state_dir: PathBuf,
     /// See [`Layout`].
     pub runtime_dir: PathBuf,
+}
+
+/// A conversation that an agent program keeps, so that it can be gone on with after a restart.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct SessionRecord {
+    /// Its id, a UUID.
+    pub id: String,
+    /// Folder in whose folders transcripts lie.
+    pub projects: PathBuf,
+    /// What the program is told besides.
+    pub arguments: Vec<String>,
+}
+
+impl SessionRecord {
+    /// Its transcript, once there is one.
+    pub fn transcript(&self) -> Option<PathBuf> {
+        let folders = std::fs::read_dir(&self.projects).ok()?;
+        let name = format!("{}.jsonl", self.id);
+        folders.filter_map(|folder| Some(folder.ok()?.path().join(&name))).find(|path| path.is_file())
+    }
 }
 
 impl LaunchFile {

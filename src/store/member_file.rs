@@ -80,6 +80,67 @@ pub enum MemberState {
     Failed,
 }
 
+/// How mail reaches an agent.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum MailWay {
+    /// Its program takes it, if it likes, with our verbs.
+    #[default]
+    Taken,
+    /// Its program reads its inbox itself, all the time, and removes what it has read.
+    Removed,
+    /// We type it into its program's terminal.
+    Typed,
+}
+
+impl MailWay {
+    /// Whether the program waits for mail, so that it does not end by itself when there is nothing to do.
+    pub fn is_awaited(self) -> bool {
+        self != MailWay::Taken
+    }
+}
+
+/// What an agent program is busy with, as its driver sees it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Doing {
+    /// It runs and takes no mail yet.
+    Starting,
+    /// It waits for mail.
+    Idle,
+    /// Its turn goes on.
+    Working,
+    /// Its turn waits for the leader's answer.
+    AwaitsApproval,
+    /// Only a person at its terminal can help.
+    NeedsHuman,
+}
+
+/// What was seen of an agent program, in addition to its process.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Sight {
+    /// What it is doing.
+    pub doing: Doing,
+    /// What it needs a person for.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub what: Option<String>,
+    /// Since when, RFC 3339; empty for one that was not written down.
+    #[serde(default)]
+    pub since: String,
+}
+
+impl Sight {
+    /// Seen now.
+    pub fn new(doing: Doing) -> Sight {
+        Sight { doing, what: None, since: String::new() }
+    }
+
+    /// It needs a person for this.
+    pub fn of_a_person(what: String) -> Sight {
+        Sight { what: Some(what), ..Sight::new(Doing::NeedsHuman) }
+    }
+}
+
 /// Where a member lives.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(tag = "backend", rename_all = "snake_case")]
@@ -119,6 +180,15 @@ pub struct MemberRecord {
     pub restarts: u32,
     /// Where it lives.
     pub place: PlaceRecord,
+    /// What kind of program it is; see `driver`.
+    #[serde(default = "command")]
+    pub driver: String,
+    /// How mail reaches it.
+    #[serde(default)]
+    pub mail: MailWay,
+    /// What its driver sees of it while it runs, if it can see anything.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub sight: Option<Sight>,
     /// Whether it has a terminal.
     pub tty: bool,
     /// `never`, `on-failure` or `always`.
@@ -130,6 +200,11 @@ pub struct MemberRecord {
     /// Why it could not be started, or other things worth saying.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub note: Option<String>,
+}
+
+/// The driver of records that name none.
+pub(super) fn command() -> String {
+    crate::config::plan::COMMAND.to_owned()
 }
 
 impl TeamStore {

@@ -17,10 +17,10 @@ mod team_file;
 
 pub use delivery::Deliveries;
 pub use event_log::EventLog;
-pub use launch_file::LaunchFile;
+pub use launch_file::{LaunchFile, SessionRecord};
 pub use mail_watch::{MailWatch, Seen};
 pub use mailbox::{Mailbox, Unread};
-pub use member_file::{Exit, MemberRecord, MemberState, PlaceRecord, ProcessRecord};
+pub use member_file::{Doing, Exit, MailWay, MemberRecord, MemberState, PlaceRecord, ProcessRecord, Sight};
 pub use records::{HomeRecord, Leader, LeaderMode, LimitsRecord, Manifest};
 pub use task_board::{NewTask, Survey, TaskBoard};
 pub use team_file::KeepTasks;

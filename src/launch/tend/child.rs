@@ -1,5 +1,6 @@
 //! The agent's process: started with exact argv, environment and directory, in a session or group of its own.
 
+use crate::driver;
 use crate::store::{Exit, LaunchFile};
 use crate::sys::outlet::Outlet;
 use crate::sys::process::{self, Process};
@@ -46,7 +47,7 @@ impl Child {
         // A shell trusts PWD only if it names the directory it is in.
         env.insert("PWD".to_owned(), launch.cwd.to_string_lossy().into_owned());
         env.entry("TERM".to_owned()).or_insert_with(|| term.to_owned());
-        run::execute_exactly(&mut command, &launch.program, &launch.argv, &env)?;
+        run::execute_exactly(&mut command, &launch.program, &driver::argv(launch), &env)?;
         let child = command.spawn()?;
         // The std handle is dropped: we reap every child by pid, escaped ones too.
         let pid = child.id().cast_signed();

@@ -9,6 +9,7 @@ mod desk;
 mod ending;
 mod place;
 mod screen;
+mod seen;
 mod typed;
 
 use crate::backend;
@@ -26,6 +27,7 @@ use nix::sys::signal::{SigSet, Signal};
 use nix::sys::signalfd::{SfdFlags, SignalFd};
 use place::Terminal;
 use screen::Screen;
+use seen::Seeing;
 use serde_json::json;
 use std::io::{self, Read};
 use std::os::fd::{AsFd, OwnedFd};
@@ -63,6 +65,7 @@ struct Tend {
     store: TeamStore,
     record: MemberRecord,
     screen: Screen,
+    seeing: Seeing,
     terminal: Option<Terminal>,
     typed: Typed,
     desk: Desk,
@@ -114,6 +117,9 @@ pub fn tend(launch: LaunchFile, place: PlaceRecord, term: &str) -> io::Result<()
             started: now,
             restarts: 0,
             place,
+            driver: launch.driver.clone(),
+            mail: launch.mail,
+            sight: None,
             tty: launch.tty,
             restart: launch.restart.clone(),
             command: launch.argv.clone(),
@@ -125,6 +131,7 @@ pub fn tend(launch: LaunchFile, place: PlaceRecord, term: &str) -> io::Result<()
             .map_err(io::Error::other)?,
         term: if terminal.is_some() { term.to_owned() } else { "xterm-256color".to_owned() },
         terminal,
+        seeing: Seeing::default(),
         child: None,
         phase: Phase::Running,
         ending: None,
@@ -177,10 +184,13 @@ impl Tend {
                 let process = child.process.into();
                 self.child = Some(child);
                 self.phase = Phase::Running;
-                self.write(MemberState::Ready { process });
-                let about =
-                    json!({"agent": self.launch.agent, "pid": process.pid, "restarts": self.record.restarts});
-                self.store.note("member_ready", &about);
+                self.record.sight = None;
+                self.set_state(MemberState::Ready { process });
+                self.begin_to_see();
+                if self.record.sight.is_none() {
+                    self.save();
+                    self.note_ready();
+                }
             }
             Err(e) => {
                 let why = format!("cannot start {}: {e}", self.launch.program.display());
@@ -203,10 +213,24 @@ impl Tend {
         self.store.note("member_failed", &json!({"agent": self.launch.agent, "why": self.record.note}));
     }
 
-    /// Writes the member's state down and wakes who waits for it.
-    fn write(&mut self, state: MemberState) {
+    fn note_ready(&self) {
+        let pid = self.child.as_ref().map(|child| child.process.pid);
+        let about = json!({"agent": self.launch.agent, "pid": pid, "restarts": self.record.restarts});
+        self.store.note("member_ready", &about);
+    }
+
+    fn set_state(&mut self, state: MemberState) {
         self.record.state = state;
         self.record.since = timestamp::format(SystemTime::now());
+    }
+
+    fn write(&mut self, state: MemberState) {
+        self.set_state(state);
+        self.save();
+    }
+
+    /// Writes the member's file and wakes who waits for it.
+    fn save(&mut self) {
         if let Err(e) = self.store.write_member_record(&self.record) {
             tracing::error!(error = %e, "state not written");
         }
@@ -236,6 +260,7 @@ impl Tend {
             self.desk.welcome();
         }
         self.serve();
+        self.see();
         self.pass_time();
         Ok(())
     }
@@ -285,7 +310,8 @@ impl Tend {
         };
         let reopened = self.child.as_ref().filter(|c| c.has_closed_output && self.launch.tty);
         let reopened = reopened.map(|_| Instant::now() + REOPENED_EVERY);
-        phase.into_iter().chain(self.look_for_leader_at).chain(reopened).min()
+        let seeing = self.child.as_ref().and_then(|_| self.seeing.due());
+        phase.into_iter().chain(self.look_for_leader_at).chain(reopened).chain(seeing).min()
     }
 
     /// Takes what the agent printed to log, screen and whoever looks.
@@ -306,6 +332,7 @@ impl Tend {
                 if let Some(terminal) = &mut self.terminal {
                     terminal.push(&shown);
                 }
+                self.has_printed();
                 Output::Some
             }
             Err(e) if matches!(e.kind(), io::ErrorKind::WouldBlock | io::ErrorKind::Interrupted) => {

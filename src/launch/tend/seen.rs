@@ -1,0 +1,103 @@
+//! What the agent's driver sees of it, kept in the member's file: from its screen, and at the start from its inbox.
+
+use super::Tend;
+use crate::driver;
+use crate::protocol::timestamp;
+use crate::store::{Doing, MailWay, Sight};
+use serde_json::json;
+use std::time::{Duration, Instant, SystemTime};
+
+/// Pause after output before the screen is looked at: programs paint in pieces.
+const LOOK_AFTER: Duration = Duration::from_millis(150);
+/// How often the inbox is looked at until the first poll.
+const FIRST_POLL_EVERY: Duration = Duration::from_millis(100);
+/// How long a dialog must stand during the start to count: some are only painted over.
+const DIALOG_STANDS: Duration = Duration::from_secs(1);
+
+/// When to look, and what is waited for.
+#[derive(Debug, Default)]
+pub(super) struct Seeing {
+    look_at: Option<Instant>,
+    /// Mail lay in the inbox at the start: once it is gone, the program has polled.
+    awaits_first_poll: bool,
+    dialog_since: Option<Instant>,
+}
+
+impl Seeing {
+    pub(super) fn due(&self) -> Option<Instant> {
+        self.look_at
+    }
+}
+
+impl Tend {
+    /// The agent has been started.
+    pub(super) fn begin_to_see(&mut self) {
+        if !driver::sees(&self.launch.driver) {
+            return;
+        }
+        let waits = self.launch.mail == MailWay::Removed && self.has_mail();
+        self.seeing = Seeing {
+            awaits_first_poll: waits,
+            look_at: Some(Instant::now() + FIRST_POLL_EVERY),
+            dialog_since: None,
+        };
+        self.set_sight(Sight::new(Doing::Starting));
+    }
+
+    fn has_mail(&self) -> bool {
+        self.store.mailbox(&self.launch.agent).unread().is_ok_and(|unread| !unread.entries.is_empty())
+    }
+
+    /// It has printed something.
+    pub(super) fn has_printed(&mut self) {
+        if self.record.sight.is_some() {
+            self.seeing.look_at.get_or_insert(Instant::now() + LOOK_AFTER);
+        }
+    }
+
+    /// Looks, if it is time to.
+    pub(super) fn see(&mut self) {
+        let now = Instant::now();
+        if self.child.is_none() || self.seeing.look_at.is_none_or(|at| now < at) {
+            return;
+        }
+        self.seeing.look_at = None;
+        let Some(doing) = self.record.sight.as_ref().map(|s| s.doing) else { return };
+        let is_starting = doing == Doing::Starting;
+        let mut sight = driver::sight(&self.launch.driver, &self.screen.text());
+        if is_starting {
+            self.seeing.look_at = Some(now + FIRST_POLL_EVERY);
+            let is_dialog = sight.as_ref().is_some_and(|s| s.doing == Doing::NeedsHuman);
+            self.seeing.dialog_since = is_dialog.then(|| self.seeing.dialog_since.unwrap_or(now));
+            if is_dialog {
+                let stands = self.seeing.dialog_since.is_some_and(|since| now - since >= DIALOG_STANDS);
+                sight = sight.filter(|_| stands);
+            } else if self.seeing.awaits_first_poll {
+                self.seeing.awaits_first_poll = self.has_mail();
+                // Mail that is gone has begun a turn, whatever the screen shows yet.
+                sight = (!self.seeing.awaits_first_poll).then(|| Sight::new(Doing::Working));
+            }
+        }
+        let Some(sight) = sight else { return };
+        let is_new =
+            self.record.sight.as_ref().is_none_or(|s| s.doing != sight.doing || s.what != sight.what);
+        if is_new {
+            let has_become_ready = is_starting && sight.doing != Doing::NeedsHuman;
+            self.set_sight(sight);
+            if has_become_ready {
+                self.note_ready();
+                // What it does now is seen once it has painted it.
+                self.seeing.look_at = Some(now + LOOK_AFTER);
+            }
+        }
+    }
+
+    fn set_sight(&mut self, mut sight: Sight) {
+        sight.since = timestamp::format(SystemTime::now());
+        if let Some(what) = &sight.what {
+            self.store.note("member_needs_human", &json!({"agent": self.launch.agent, "what": what}));
+        }
+        self.record.sight = Some(sight);
+        self.save();
+    }
+}
