@@ -3,7 +3,7 @@
 use super::beyond::go_on_detached;
 use super::context::{Context, span};
 use super::error::{Failure, Result};
-use super::stop::report;
+use super::stop::{grace, report};
 use crate::leader;
 use crate::protocol::TeamName;
 use crate::store::KeepTasks;
@@ -23,9 +23,9 @@ Example:
 pub struct Down {
     /// Which (default: as with --team)
     name: Option<TeamName>,
-    /// Time for its members to end by themselves
-    #[arg(long, visible_alias = "timeout", value_name = "TIME", value_parser = span, default_value = "5s")]
-    grace: Duration,
+    /// Time for its members to end by themselves (default: 5s, or 20s with members that are asked by mail)
+    #[arg(long, visible_alias = "timeout", value_name = "TIME", value_parser = span)]
+    grace: Option<Duration>,
     /// Do not ask: kill at once
     #[arg(long)]
     force: bool,
@@ -53,7 +53,7 @@ pub fn down(verb: &Down, context: &mut Context) -> Result {
     if go_on_detached(context, &store, None)? {
         return Ok(());
     }
-    let grace = if verb.force { Duration::ZERO } else { verb.grace.min(Duration::from_secs(3600)) };
+    let grace = if verb.force { Duration::ZERO } else { grace(verb.grace, &store) };
     let keep = if verb.keep_tasks { KeepTasks::Yes } else { KeepTasks::No };
     // Half an end would be worse than a late one: what comes meanwhile takes effect afterwards.
     let _held = hold_back();

@@ -62,6 +62,22 @@ pub fn stop(store: &TeamStore, agent: &AgentName, grace: Duration) -> io::Result
     ask(store, agent, &json!({"op": "stop", "grace_ms": grace_ms})).map(drop)
 }
 
+/// Tells `tend` that its agent is about to end: it is not started again then.
+///
+/// # Errors
+/// As [`ask`].
+pub fn expect_end(store: &TeamStore, agent: &AgentName) -> io::Result<()> {
+    ask(store, agent, &json!({"op": "expect_end"})).map(drop)
+}
+
+/// Types into the agent's terminal.
+///
+/// # Errors
+/// As [`ask`]; an agent without a terminal refuses.
+pub fn press(store: &TeamStore, agent: &AgentName, keys: &str) -> io::Result<()> {
+    ask(store, agent, &json!({"op": "press", "keys": keys})).map(drop)
+}
+
 /// Asks `tend` to end its agent, surely after `grace`, and to start it again in the same place. It answers at once.
 ///
 /// # Errors

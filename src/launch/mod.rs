@@ -2,6 +2,7 @@
 //! its agent.
 
 pub mod control;
+mod request;
 mod respawn;
 mod retire;
 mod spawn;
@@ -10,7 +11,8 @@ mod strays;
 pub mod tend;
 mod watch;
 
+pub use request::{GRACE, default_grace};
 pub use respawn::{Respawned, respawn};
 pub use retire::{Retired, forget, retire};
 pub use spawn::{Spawn, SpawnError, last_lines, spawn};
-pub use watch::{Activity, Life, MemberView, activity, observe, observe_all, observe_one};
+pub use watch::{Activity, Life, MemberView, activity, is_at_rest, observe, observe_all, observe_one};

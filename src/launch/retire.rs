@@ -1,6 +1,7 @@
 //! Ending a member for certain (B10): asked, then TERM to its group, then KILL; verified by pid and start time; its place
 //! closed; its unfinished tasks freed. Only what carries this launch's mark is ended.
 
+use super::request::{self, Answer};
 use super::{control, observe_all, strays};
 use crate::config::Environment;
 use crate::protocol::AgentName;
@@ -17,6 +18,8 @@ const TEND_TAKES_MAX: Duration = Duration::from_secs(7);
 /// Longest wait for a spawn that is under way: longer than that waits for readiness.
 const SPAWN_TAKES_MAX: Duration = Duration::from_secs(25);
 /// Words for how a member was ended.
+const ASKED_BY_MAIL: &str = "by itself when asked by mail";
+const TERMINATED: &str = "by TERM";
 const ASKED: &str = "by itself when asked";
 const KILLED: &str = "by KILL";
 const KILLED_WITH_TEND: &str = "by KILL, its tend too";
@@ -30,6 +33,8 @@ pub struct Retired {
     pub how: &'static str,
     /// Its exit, if it is known.
     pub exit: Option<Exit>,
+    /// Why it did not want to end, if it said so.
+    pub refusal: Option<String>,
     /// What is still there and should not be.
     pub left: Vec<String>,
 }
@@ -44,9 +49,14 @@ pub fn retire(
     grace: Duration,
     environment: &Environment,
 ) -> store::Result<Option<Retired>> {
-    let mut retired = Retired { name: agent.clone(), how: "ended before", exit: None, left: Vec::new() };
+    let mut retired =
+        Retired { name: agent.clone(), how: "ended before", exit: None, refusal: None, left: Vec::new() };
+    let (grace, by_mail) = match request::request(store, agent, grace)? {
+        Answer::NotAsked => (grace, Answer::NotAsked),
+        answer => (request::TERM_GRACE, answer),
+    };
     // Asked before anything is waited for: asked a second time, it is killed at once.
-    let asked = ask(store, agent, grace)?;
+    let asked = if by_mail == Answer::Ended { None } else { ask(store, agent, grace)? };
     // A spawn that is under way is waited for, and none begins meanwhile.
     let spawning = match Flock::acquire_within(&store.state().spawn_lock(agent), SPAWN_TAKES_MAX) {
         Err(sys::Error::LockBusy { .. }) => None,
@@ -67,7 +77,9 @@ pub fn retire(
             retired.how = wait_for_tend(tend, grace);
         }
         // `tend` has swept its tree, if it lived.
-        if asked.is_none() || retired.how == KILLED_WITH_TEND {
+        if by_mail == Answer::Ended {
+            retired.how = ASKED_BY_MAIL;
+        } else if (asked.is_none() && by_mail == Answer::NotAsked) || retired.how == KILLED_WITH_TEND {
             let record = store.member_record(agent)?.unwrap_or_else(|| record.clone());
             let (any, left) = strays::end(&record);
             if any && asked.is_none() {
@@ -79,8 +91,16 @@ pub fn retire(
             Some(store::MemberState::Exited { exit }) => Some(exit),
             _ => None,
         };
-        if retired.how == ASKED && retired.exit == Some(Exit::Signal(Signal::SIGKILL as i32)) {
+        if retired.how == ASKED && by_mail != Answer::NotAsked {
+            retired.how = TERMINATED;
+        }
+        if matches!(retired.how, ASKED | TERMINATED)
+            && retired.exit == Some(Exit::Signal(Signal::SIGKILL as i32))
+        {
             retired.how = KILLED;
+        }
+        if let Answer::Refused(why) = by_mail {
+            retired.refusal = Some(why);
         }
         tend.reap();
         if tend.is_alive() {
@@ -97,7 +117,7 @@ pub fn retire(
     store.forget_lead_key(agent)?;
     store.note(
         "member_retired",
-        &serde_json::json!({"agent": agent, "how": retired.how, "left": retired.left}),
+        &serde_json::json!({"agent": agent, "how": retired.how, "refusal": retired.refusal, "left": retired.left}),
     );
     Ok(Some(retired))
 }

@@ -63,8 +63,8 @@ pub struct SpawnError {
 enum Done {
     LaunchFile,
     Row,
-    /// With the prompt's message id, if there was one.
-    Inbox(Option<String>),
+    /// With the ids of the messages that we put into it.
+    Inbox(Vec<String>),
     Place(PlaceRecord),
 }
 
@@ -132,14 +132,7 @@ fn steps(spawn: &Spawn<'_>, launch: &str, done: &mut Vec<Done>) -> Result<PlaceR
     done.push(Done::Row);
     introduce(spawn, &mut file, color)?;
     fault::point("spawn:row");
-    let id = uuid::Uuid::new_v4().to_string();
-    done.push(Done::Inbox(spawn.plan.prompt.as_ref().map(|_| id.clone())));
-    let mailbox = store.mailbox(agent);
-    mailbox.create().map_err(failed("make its inbox"))?;
-    if let Some(prompt) = &spawn.plan.prompt {
-        let entry = Entry::new(names::LEAD, prompt, &timestamp::format(SystemTime::now()), &id);
-        mailbox.append(&entry).map_err(failed("write its prompt"))?;
-    }
+    first_mail(spawn, done)?;
     fault::point("spawn:inbox");
     let program = &spawn.config.environment.program;
     let open = backend::Launch { program, file: &path, agent, color, token: launch };
@@ -147,6 +140,24 @@ fn steps(spawn: &Spawn<'_>, launch: &str, done: &mut Vec<Done>) -> Result<PlaceR
     start(&Start { store, backend: spawn.backend, launch: &open, driver }, |place| {
         done.push(Done::Place(place.clone()));
     })
+}
+
+/// Makes its inbox, with its prompt, and, for one that waits for mail, its tasks that can begin.
+fn first_mail(spawn: &Spawn<'_>, done: &mut Vec<Done>) -> Result<(), Failure> {
+    let (store, agent) = (spawn.store, &spawn.plan.name);
+    let id = uuid::Uuid::new_v4().to_string();
+    done.push(Done::Inbox(vec![id.clone()]));
+    let mailbox = store.mailbox(agent);
+    mailbox.create().map_err(failed("make its inbox"))?;
+    if let Some(prompt) = &spawn.plan.prompt {
+        let entry = Entry::new(names::LEAD, prompt, &timestamp::format(SystemTime::now()), &id);
+        mailbox.append(&entry).map_err(failed("write its prompt"))?;
+    }
+    if driver::mail_way(&spawn.plan.driver).is_awaited() {
+        let told = store.tasks().by(&AgentName::lead()).tell_all_of(agent);
+        done.push(Done::Inbox(std::iter::once(id).chain(told).collect()));
+    }
+    Ok(())
 }
 
 /// Takes the name for the time of the spawn, if no member of it lives and nobody else is spawning it. What an earlier
@@ -193,6 +204,7 @@ fn launch_file(spawn: &Spawn<'_>, launch: &str, prepared: Prepared) -> LaunchFil
         launch: launch.to_owned(),
         driver: spawn.plan.driver.clone(),
         mail: driver::mail_way(&spawn.plan.driver),
+        prompt: spawn.plan.prompt.clone().filter(|_| prepared.session.is_some()),
         session: prepared.session,
         program: prepared.program,
         argv: prepared.argv,
@@ -324,9 +336,7 @@ fn undo(spawn: &Spawn<'_>, launch: &str, done: Vec<Done>) {
     for step in done.into_iter().rev() {
         let undone = match step {
             Done::Place(place) => close(store, (spawn.backend, spawn.config), (agent, launch), &place),
-            Done::Inbox(prompt) => {
-                store.mailbox(agent).take_back(prompt.as_deref()).map_err(|e| e.to_string())
-            }
+            Done::Inbox(own) => store.mailbox(agent).take_back(&own).map_err(|e| e.to_string()),
             Done::Row => store
                 .change_team(|team| {
                     team.members.retain(|m| m.name != agent.as_str());

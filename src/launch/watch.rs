@@ -2,7 +2,7 @@
 
 use crate::protocol::task::open_blockers;
 use crate::protocol::{AgentName, Member, Status, Task};
-use crate::store::{Exit, MemberRecord, MemberState, TeamStore};
+use crate::store::{Doing, Exit, MailWay, MemberRecord, MemberState, TeamStore};
 use crate::sys::process::{Process, is_stopped};
 
 /// What a member is doing.
@@ -61,12 +61,20 @@ impl Life {
 /// What a running member is busy with, from the process table and the task list.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Activity {
+    /// It runs and takes no mail yet.
+    Starting,
+    /// Only a person at its terminal can help.
+    NeedsHuman,
     /// A signal has stopped it.
     Paused,
     /// It has a task in progress.
     Working,
     /// All its open tasks wait for others.
     Blocked,
+    /// Its turn waits for the leader's answer.
+    AwaitsApproval,
+    /// It waits for mail.
+    Idle,
     /// Nothing that we can see.
     Quiet,
 }
@@ -74,28 +82,71 @@ pub enum Activity {
 /// What a member is busy with; `None` unless it runs.
 pub fn activity(member: &MemberView, tasks: &[Task]) -> Option<Activity> {
     let Life::Ready(process) = member.life else { return None };
+    let doing = member.record.as_ref().and_then(|r| r.sight.as_ref()).map(|sight| sight.doing);
     let own = || tasks.iter().filter(|t| !t.is_completed() && t.owner_name() == Some(member.name.as_str()));
     Some(if is_stopped(process.pid) {
         Activity::Paused
-    } else if own().any(|t| t.status == Status::InProgress) {
+    } else if let Some(seen) = doing.and_then(Activity::of) {
+        seen
+    } else if doing.is_none() && own().any(|t| t.status == Status::InProgress) {
         Activity::Working
     } else if own().next().is_some() && own().all(|t| !open_blockers(t, tasks).is_empty()) {
         Activity::Blocked
+    } else if doing.is_some() {
+        Activity::Idle
     } else {
         Activity::Quiet
     })
 }
 
 impl Activity {
+    /// Of what was seen of its program; `None` for one that is idle, for which its tasks say why.
+    fn of(doing: Doing) -> Option<Activity> {
+        match doing {
+            Doing::Starting => Some(Activity::Starting),
+            Doing::Working => Some(Activity::Working),
+            Doing::AwaitsApproval => Some(Activity::AwaitsApproval),
+            Doing::NeedsHuman => Some(Activity::NeedsHuman),
+            Doing::Idle => None,
+        }
+    }
+
     /// The word for it; a quiet member is simply ready.
     pub fn word(self) -> &'static str {
         match self {
             Activity::Paused => "paused",
             Activity::Working => "working",
             Activity::Blocked => "blocked",
+            Activity::Starting => "starting",
+            Activity::NeedsHuman => "needs-human",
+            Activity::AwaitsApproval => "awaits-approval",
+            Activity::Idle => "idle",
             Activity::Quiet => "ready",
         }
     }
+}
+
+/// Whether a member that waits for mail has none and does nothing: it stays so until somebody writes to it. Its screen and
+/// its row have to agree that no turn goes on, but for a row that says nothing: an interrupted turn leaves it as it was.
+pub fn is_at_rest(store: &TeamStore, member: &MemberView) -> bool {
+    let Some(record) = member.record.as_ref().filter(|r| r.mail.is_awaited()) else { return false };
+    let Some(sight) = &record.sight else { return false };
+    let has_ended_its_turn =
+        || member.row.as_ref().and_then(|row| row.extra.get("isActive")).is_some_and(|is| is == false);
+    let is_idle = match sight.doing {
+        Doing::Idle => true,
+        Doing::Working => has_ended_its_turn(),
+        Doing::Starting | Doing::AwaitsApproval | Doing::NeedsHuman => false,
+    };
+    is_idle && store.mailbox(&member.name).unread().is_ok_and(|unread| unread.entries.is_empty())
+}
+
+/// Whether a member takes part by mail, so that it can be asked to end by mail.
+pub(super) fn takes_mail(record: &MemberRecord) -> bool {
+    let takes = |s: &crate::store::Sight| !matches!(s.doing, Doing::Starting | Doing::NeedsHuman);
+    record.mail == MailWay::Removed
+        && matches!(record.state, MemberState::Ready { .. })
+        && record.sight.as_ref().is_some_and(takes)
 }
 
 /// One member as it is now.

@@ -65,7 +65,7 @@ pub fn retire_these(
 
 fn not_ended(name: &AgentName, error: &store::Error) -> Retired {
     let left = vec![format!("{name}: {error}")];
-    Retired { name: name.clone(), how: "not at all", exit: None, left }
+    Retired { name: name.clone(), how: "not at all", exit: None, refusal: None, left }
 }
 
 /// What ending a team came to.
@@ -103,7 +103,13 @@ pub fn end_team(
         close(store, keep_tasks, environment)?;
     } else if down.retired.iter().all(|r| r.left.is_empty()) {
         let left = vec!["members that came up meanwhile: say it again".to_owned()];
-        down.retired.push(Retired { name: AgentName::lead(), how: "not at all", exit: None, left });
+        down.retired.push(Retired {
+            name: AgentName::lead(),
+            how: "not at all",
+            exit: None,
+            refusal: None,
+            left,
+        });
     }
     if let Some(leader) = leader.filter(|l| l.mode != LeaderMode::Run) {
         down.leader = Some(leader.process.pid);

@@ -132,6 +132,11 @@ fn perform(led: &Arc<Led>, action: Action, events: &mpsc::UnboundedSender<Event>
                 }
                 Some(Event::Freed(agent))
             }
+            Action::Remind(agent) => {
+                led.store.tasks().by(&AgentName::lead()).tell_all_of(&agent);
+                led.store.note("member_reminded", &serde_json::json!({"agent": agent}));
+                None
+            }
             Action::TakeNotice => {
                 if let Err(e) = led.store.tasks().by(&AgentName::lead()).take_notice() {
                     tracing::error!(error = %e, "changes of tasks not noticed");
@@ -159,11 +164,12 @@ fn perform(led: &Arc<Led>, action: Action, events: &mpsc::UnboundedSender<Event>
 fn retire_all(led: &Led, grace: Duration) -> Vec<launch::Retired> {
     let said = led.store.manifest().ok().flatten().and_then(|m| m.ending_grace_ms).map(Duration::from_millis);
     if said.is_none()
-        && let Err(e) = led.store.begin_end(grace)
+        && let Err(e) = led.store.begin_end(launch::default_grace(&led.store).max(grace))
     {
         tracing::error!(error = %e, "new members are not held off");
     }
-    let grace = if grace.is_zero() { grace } else { said.unwrap_or(grace) };
+    let grace =
+        if grace.is_zero() { grace } else { said.unwrap_or_else(|| launch::default_grace(&led.store)) };
     end::retire_all(&led.store, grace, &led.config.environment)
 }
 
@@ -180,7 +186,9 @@ fn look(led: &Led) -> View {
         // The leader's mail is for the person, who takes it.
         LeaderMode::Up | LeaderMode::Spawn => Vec::new(),
     };
-    View { members, tasks: led.store.tasks().list(), mail, is_there: led.store.exists() }
+    let rests = |m: &&launch::MemberView| launch::is_at_rest(&led.store, m);
+    let at_rest = members.iter().filter(rests).map(|m| m.name.clone()).collect();
+    View { members, at_rest, tasks: led.store.tasks().list(), mail, is_there: led.store.exists() }
 }
 
 fn spawn(led: &Led, index: usize) -> Result<(), launch::SpawnError> {

@@ -3,7 +3,8 @@
 use super::ShowFrom;
 use super::stall::stall;
 use crate::config::plan::{Plan, Restart};
-use crate::launch::{Life, MemberView, Retired, SpawnError};
+use crate::launch::{self, Life, MemberView, Retired, SpawnError};
+use crate::protocol::task::open_blockers;
 use crate::protocol::{AgentName, Entry, Task};
 use crate::store::LeaderMode;
 use nix::sys::signal::Signal;
@@ -14,8 +15,10 @@ use std::time::{Duration, Instant};
 /// How long a team that cannot get anywhere, but has members alive, must have been still to count as stalled: a member
 /// may be about to give its task up.
 const STILL_FOR: Duration = Duration::from_secs(2);
+/// The same if members are at rest: their programs take their mail some time before they show that they work on it.
+const REST_FOR: Duration = Duration::from_secs(4);
 /// Grace of members when a run ends.
-pub const GRACE: Duration = Duration::from_secs(5);
+pub const GRACE: Duration = launch::GRACE;
 
 /// What the files and the process table say.
 #[derive(Debug, Clone, Default, PartialEq)]
@@ -24,6 +27,8 @@ pub struct View {
     pub members: Vec<MemberView>,
     /// All tasks.
     pub tasks: Vec<Task>,
+    /// Those of them that wait for mail, have none, and do nothing.
+    pub at_rest: HashSet<AgentName>,
     /// Unread mail of the leader.
     pub mail: Vec<Entry>,
     /// Whether the team's files are there.
@@ -56,6 +61,8 @@ pub enum Action {
     Spawn(usize),
     /// Another program may have changed tasks: write it down, tell whom it concerns.
     TakeNotice,
+    /// Remind a member at rest of its tasks.
+    Remind(AgentName),
     /// Free the tasks of a member that is gone for good.
     FreeTasksOf(AgentName),
     /// The leader's mail has been seen: show it, then mark it read.
@@ -136,6 +143,8 @@ pub struct State {
     phase: Phase,
     /// Dead members whose tasks are being freed.
     freeing: HashSet<AgentName>,
+    /// Members that were reminded of their tasks, with these.
+    reminded: HashSet<(AgentName, Vec<String>)>,
     /// Identities of the leader's mail that was shown.
     shown: HashSet<String>,
     last: View,
@@ -172,6 +181,7 @@ impl State {
             timeout: None,
             phase: Phase::Working,
             freeing: HashSet::new(),
+            reminded: HashSet::new(),
             shown: HashSet::new(),
             last: View::default(),
             changed_tasks: false,
@@ -211,7 +221,10 @@ impl State {
             Event::Seen(mut view) => {
                 // What was shown and is not marked yet comes again.
                 view.mail.retain(|entry| self.shown.insert(entry.identity()));
-                if view.members != self.last.members || view.tasks != self.last.tasks || !view.mail.is_empty()
+                if view.members != self.last.members
+                    || view.tasks != self.last.tasks
+                    || view.at_rest != self.last.at_rest
+                    || !view.mail.is_empty()
                 {
                     self.still_since = now;
                 }
@@ -240,8 +253,10 @@ impl State {
         let spawn = (!self.to_spawn.is_empty()).then_some(self.next_spawn);
         let is_still = self.role == Role::Run && !is_starting && stall(&self.last).is_some();
         let still = is_still.then_some(self.still_since + STILL_FOR);
+        let is_resting = self.role == Role::Run && !is_starting && !self.last.at_rest.is_empty();
+        let rest = is_resting.then_some(self.still_since + REST_FOR).filter(|at| *at > now);
         let timeout = self.timeout.map(|(_, at)| at).filter(|_| self.spawning.is_empty());
-        let next = [spawn, still, timeout].into_iter().flatten().min();
+        let next = [spawn, still, rest, timeout].into_iter().flatten().min();
         next.map_or(Duration::MAX, |at| at.saturating_duration_since(now)).max(Duration::from_millis(1))
     }
 
@@ -354,14 +369,24 @@ impl State {
         let runs_always = |name: &AgentName| {
             self.restarts.iter().any(|(n, restart)| n == name && *restart == Restart::Always)
         };
-        let is_busy = |m: &MemberView| m.life.is_alive() && !runs_always(&m.name);
+        let rests = |m: &MemberView| self.last.at_rest.contains(&m.name);
+        let is_busy = |m: &MemberView| m.life.is_alive() && !runs_always(&m.name) && !rests(m);
         let is_done = self.last.tasks.iter().all(Task::is_completed);
+        let have_rested = self.last.at_rest.is_empty() || now >= self.still_since + REST_FOR;
+        if !self.last.members.iter().any(is_busy) && !have_rested {
+            return Vec::new();
+        }
         if is_done && !self.last.members.iter().any(is_busy) {
             self.judge();
             let why = if self.outcome.is_success() { "all is done" } else { "all has ended" };
             return self.end(why, GRACE);
         }
+        let reminders = self.remind();
+        if !reminders.is_empty() {
+            return reminders;
+        }
         if let Some(why) = stall(&self.last)
+            && have_rested
             && (now >= self.still_since + STILL_FOR || !self.last.members.iter().any(|m| m.life.is_alive()))
         {
             self.judge();
@@ -371,6 +396,24 @@ impl State {
             return actions;
         }
         Vec::new()
+    }
+
+    /// A member that rests though a task of its own could go on is reminded once, before the team counts as stalled.
+    fn remind(&mut self) -> Vec<Action> {
+        if stall(&self.last).is_none() {
+            return Vec::new();
+        }
+        let tasks = &self.last.tasks;
+        let own = |name: &AgentName| -> Vec<String> {
+            let own = tasks.iter().filter(|t| !t.is_completed() && t.owner_name() == Some(name.as_str()));
+            own.filter(|t| open_blockers(t, tasks).is_empty()).map(|t| t.id.clone()).collect()
+        };
+        let resting: Vec<(AgentName, Vec<String>)> =
+            self.last.at_rest.iter().map(|name| (name.clone(), own(name))).collect();
+        let new = resting.into_iter().filter(|(_, ids)| !ids.is_empty());
+        new.filter(|reminder| self.reminded.insert(reminder.clone()))
+            .map(|(name, _)| Action::Remind(name))
+            .collect()
     }
 
     /// Writes down who and what failed, before we end anybody ourselves.

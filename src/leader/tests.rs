@@ -51,6 +51,7 @@ fn view(members: &[(&str, Life)], tasks: &[Task]) -> View {
     View {
         members: members.iter().map(member).collect(),
         tasks: tasks.to_vec(),
+        at_rest: Default::default(),
         mail: Vec::new(),
         is_there: true,
     }
@@ -269,4 +270,29 @@ fn last_words_are_shown() {
     let mut seen = view(&[("a", WELL)], &[]);
     seen.mail = vec![Entry::new("a", "bye", "t", "id")];
     assert!(matches!(state.on(Event::Seen(seen), now).as_slice(), [Action::Deliver(_), Action::Done(_)]));
+}
+
+#[test]
+fn members_at_rest_end_a_run_after_a_while_and_are_reminded_before_it_counts_as_stalled() {
+    let now = Instant::now();
+    let after = |seconds| now + Duration::from_secs(seconds);
+    let resting = |tasks: &[Task]| View { at_rest: [name("a")].into(), ..view(&[("a", READY)], tasks) };
+    let ends = |actions: &[Action]| actions.iter().any(|a| matches!(a, Action::RetireAll(_)));
+
+    let mut state = running(&[("a", Restart::Never)], now);
+    assert_eq!(state.on(Event::Seen(view(&[("a", READY)], &[])), now), [], "it works");
+    assert_eq!(state.on(Event::Seen(resting(&[])), now), []);
+    assert!(state.next_look(now) <= Duration::from_secs(4));
+    assert!(!ends(&state.on(Event::Seen(resting(&[])), after(3))));
+    assert!(ends(&state.on(Event::Seen(resting(&[])), after(5))));
+
+    let mut state = running(&[("a", Restart::Never)], now);
+    let open = [task(1, Some("a"), &[])];
+    state.on(Event::Seen(resting(&open)), now);
+    let actions = state.on(Event::Seen(resting(&open)), after(5));
+    assert_eq!(actions, [Action::Remind(name("a"))]);
+    state.on(Event::Seen(view(&[("a", READY)], &open)), after(6));
+    state.on(Event::Seen(resting(&open)), after(7));
+    assert!(!ends(&state.on(Event::Seen(resting(&open)), after(9))));
+    assert!(ends(&state.on(Event::Seen(resting(&open)), after(12))), "reminded once, and still nothing");
 }

@@ -36,6 +36,9 @@ pub struct LaunchFile {
     pub env: BTreeMap<String, String>,
     /// Its working directory, absolute.
     pub cwd: PathBuf,
+    /// Its first message, for a restart before it has a conversation.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub prompt: Option<String>,
     /// Whether it gets a terminal.
     pub tty: bool,
     /// `never`, `on-failure` or `always`.

@@ -69,25 +69,24 @@ impl<'a> Mailbox<'a> {
         Ok(())
     }
 
-    /// Takes back the inbox of a member that could not be started: the file goes if there is nothing in it but the message
-    /// `own`; else that one is marked read, so that nobody is given it.
+    /// Takes back the inbox of a member that could not be started: the file goes if there is nothing in it but the messages
+    /// `own`; else these are marked read, so that nobody is given them.
     ///
     /// # Errors
     /// The lock was not had in time; the file system's.
-    pub fn take_back(&self, own: Option<&str>) -> Result<()> {
+    pub fn take_back(&self, own: &[String]) -> Result<()> {
         if !self.path.exists() {
             return Ok(());
         }
         let lock = self.store.lock(&self.path)?;
         let all = self.entries()?;
-        let is_own = |e: &Entry| own.is_some() && e.msg_id.as_deref() == own;
+        let is_own = |e: &Entry| e.msg_id.as_ref().is_some_and(|id| own.contains(id));
         if all.trouble.is_none() && all.entries.iter().all(is_own) {
-            own.iter().for_each(|id| self.store.journal_withdrawn(&self.agent, id));
+            all.entries.iter().for_each(|e| self.store.journal_withdrawn(&self.agent, &e.identity()));
             return Ok(atomic_file::remove_optional(&self.path)?);
         }
         drop(lock);
-        let own: Vec<String> = own.into_iter().map(str::to_owned).collect();
-        self.mark_read(&own)
+        self.mark_read(own)
     }
 
     /// Adds a message. It counts as sent only when this returns.

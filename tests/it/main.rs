@@ -13,6 +13,7 @@ mod support;
 
 mod attach;
 mod bodies;
+mod claude;
 mod corners;
 mod delivery;
 mod disk;

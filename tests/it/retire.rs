@@ -41,7 +41,7 @@ fn a_polite_agent_ends_by_itself_within_its_grace() {
     let stop = world.throng(["stop", "a", "--team", "demo", "--json", "--grace", "20s"]).run();
     assert_eq!(
         stop.ok().json()["ended"][0],
-        json!({"name": "a", "how": "by itself when asked", "exit": {"code": 0}, "left": []})
+        json!({"name": "a", "how": "by itself when asked", "exit": {"code": 0}, "refusal": null, "left": []})
     );
     assert!(!process::is_running(pid));
     until_logged(&world, "a", "bye");

@@ -23,6 +23,8 @@ pub(super) enum Request {
     Screen,
     Stop { grace: Duration },
     Respawn { grace: Duration },
+    ExpectEnd,
+    Press(Vec<u8>),
     Attach { size: Size },
     Input(Vec<u8>),
     Resize(Size),
@@ -138,6 +140,8 @@ impl Client {
             Some("screen") => Request::Screen,
             Some("stop") => Request::Stop { grace: grace() },
             Some("respawn") => Request::Respawn { grace: grace() },
+            Some("expect_end") => Request::ExpectEnd,
+            Some("press") => Request::Press(request["keys"].as_str().unwrap_or_default().as_bytes().to_vec()),
             Some("attach") => Request::Attach {
                 size: Size {
                     rows: cells("rows").unwrap_or(Size::DEFAULT.rows),

@@ -63,6 +63,14 @@ impl Tend {
         self.end(if is_second { Duration::ZERO } else { grace }, why);
     }
 
+    /// The agent is about to end by itself, having been asked: that is its end.
+    pub(super) fn expect_end(&mut self) {
+        self.ending.get_or_insert("it was asked to end");
+        if matches!(self.phase, Phase::Pausing { .. }) {
+            self.finish();
+        }
+    }
+
     /// Ends the agent: politely, and surely after `grace`.
     fn end(&mut self, grace: Duration, why: &'static str) {
         // Told to end while it is being started again: it ends.

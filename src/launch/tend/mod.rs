@@ -399,6 +399,15 @@ impl Tend {
                         self.asked_to_end(grace, "it was stopped");
                         client.answer(&json!({"stopping": true}));
                     }
+                    Request::ExpectEnd => {
+                        self.expect_end();
+                        client.answer(&json!({"expected": true}));
+                    }
+                    Request::Press(_) if !self.launch.tty => client.refuse("this agent has no terminal"),
+                    Request::Press(keys) => {
+                        self.type_in(&keys);
+                        client.answer(&json!({"pressed": true}));
+                    }
                     Request::Respawn { .. } if self.ending.is_some() => client.refuse("it is being ended"),
                     Request::Respawn { grace } => {
                         self.respawn(grace);

@@ -2,7 +2,7 @@
 
 use super::Tend;
 use crate::driver;
-use crate::protocol::timestamp;
+use crate::protocol::{Entry, names, timestamp};
 use crate::store::{Doing, MailWay, Sight};
 use serde_json::json;
 use std::time::{Duration, Instant, SystemTime};
@@ -42,6 +42,31 @@ impl Tend {
             dialog_since: None,
         };
         self.set_sight(Sight::new(Doing::Starting));
+        if self.record.restarts > 0 && self.launch.mail == MailWay::Removed {
+            self.tell_of_restart();
+        }
+    }
+
+    /// Tells the agent that it was started again: nobody else would set it going. Its start has a later time than mail
+    /// that was signed before, so this is written now.
+    fn tell_of_restart(&self) {
+        let has_conversation = self.launch.session.as_ref().is_some_and(|s| s.transcript().is_some());
+        let first = self.launch.prompt.as_ref().filter(|_| !has_conversation);
+        let text = format!(
+            "throng has started you again: your process had ended ({}). {}What you were doing may be unfinished: look, and go on.{}",
+            self.exit,
+            if has_conversation { "You go on in the conversation that you had. " } else { "" },
+            first.map_or(String::new(), |prompt| format!("\n\nWhat you were told first:\n{prompt}")),
+        );
+        let (store, agent) = (self.store.clone(), self.launch.agent.clone());
+        // The lock may have to be waited for, and `tend` waits for nothing.
+        std::thread::spawn(move || {
+            let id = uuid::Uuid::new_v4().to_string();
+            let entry = Entry::new(names::LEAD, &text, &timestamp::format(SystemTime::now()), &id);
+            if let Err(e) = store.mailbox(&agent).append(&entry) {
+                tracing::error!(error = %e, "the agent was not told that it was started again");
+            }
+        });
     }
 
     fn has_mail(&self) -> bool {

@@ -41,13 +41,18 @@ impl TaskBoard<'_> {
         }
     }
 
-    fn mail(&self, task: &Task, summary: &str) {
-        let Some(by) = &self.by else { return };
-        let Some(owner) =
-            task.owner_name().filter(|o| *o != by.as_str()).and_then(|o| AgentName::new(o).ok())
-        else {
-            return;
-        };
+    /// Mails a member its open tasks that can begin; answers the ids of the messages.
+    pub fn tell_all_of(&self, owner: &AgentName) -> Vec<String> {
+        let all = self.list();
+        let own = |t: &&Task| !t.is_completed() && t.owner_name() == Some(owner.as_str());
+        let can_begin = all.iter().filter(own).filter(|t| open_blockers(t, &all).is_empty());
+        can_begin.filter_map(|t| self.mail(t, &format!("task {} is yours: {}", t.id, t.subject))).collect()
+    }
+
+    /// Answers the message's id, if there was one to send.
+    fn mail(&self, task: &Task, summary: &str) -> Option<String> {
+        let by = self.by.as_ref()?;
+        let owner = task.owner_name().filter(|o| *o != by.as_str()).and_then(|o| AgentName::new(o).ok())?;
         let now = timestamp::format(SystemTime::now());
         let body = Body::TaskAssignment(TaskAssignment {
             task_id: task.id.clone(),
@@ -65,5 +70,6 @@ impl TaskBoard<'_> {
             self.store
                 .note("task_mail_failed", &json!({"id": task.id, "owner": owner, "why": e.to_string()}));
         }
+        Some(id)
     }
 }

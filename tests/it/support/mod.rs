@@ -1,6 +1,7 @@
 //! What tests stand on: a sealed world, waiting for conditions, processes as the system sees them.
 
 pub mod call;
+pub mod model;
 pub mod normalise;
 pub mod process;
 pub mod team;

@@ -1,0 +1,168 @@
+//! Real Claude Code (npm) as a teammate, on a stub model, without a terminal. `scripts/test` installs the program and says
+//! where (`THRONG_TEST_CLAUDE`).
+
+use crate::support::model::{Model, Part, load, say, send, tool};
+use crate::support::process::signal;
+use crate::support::{Call, World, until, until_some};
+use nix::sys::signal::Signal;
+use serde_json::{Value, json};
+use std::path::PathBuf;
+use std::time::Duration;
+
+/// Longest time for what several programs of this size do on a busy machine.
+const LONG: Duration = Duration::from_secs(180);
+
+/// The program. Without it the test is skipped, loudly; where all must be there it fails, unless `scripts/test` has said
+/// that it cannot be had.
+#[allow(clippy::disallowed_methods, reason = "the tester's own word to the tests")]
+fn program() -> Option<PathBuf> {
+    let program = std::env::var_os("THRONG_TEST_CLAUDE").map(PathBuf::from).filter(|p| p.is_file());
+    if program.is_none() {
+        eprintln!("SKIPPED: Claude Code is not there; scripts/test installs it");
+        let is_excused = std::env::var_os("THRONG_TEST_NO_CLAUDE").is_some();
+        assert!(is_excused || std::env::var("CI").is_err(), "Claude Code must be there in CI");
+    }
+    program
+}
+
+/// A world in which Claude Code can be had and speaks with a stub.
+struct Stage {
+    world: World,
+    model: Model,
+    program: PathBuf,
+}
+
+impl Stage {
+    fn new(mut parts: Vec<Part>) -> Option<Stage> {
+        let program = program()?;
+        parts.push(Part::that_ends());
+        Some(Stage { world: World::new(), model: Model::start(parts), program })
+    }
+
+    fn throng(&self, args: &[&str]) -> Call {
+        let call = self.world.throng(args).env("THRONG_CLAUDE", &self.program).timeout(LONG);
+        self.model.known_to(call)
+    }
+
+    /// A user message to the model that contains all of these.
+    fn model_has_read(&self, words: &[&str]) -> bool {
+        let all = self.model.requests();
+        all.iter().any(|request| {
+            let messages = request["messages"].to_string();
+            words.iter().all(|word| messages.contains(word))
+        })
+    }
+}
+
+#[test]
+fn b12_a_teammate_works_on_its_task_talks_and_ends_when_asked() {
+    let steps = vec![
+        load("TaskUpdate,TaskGet,SendMessage"),
+        vec![tool("TaskUpdate", json!({"taskId": "1", "status": "in_progress"}))],
+        vec![tool("TaskUpdate", json!({"taskId": "1", "status": "completed"}))],
+        vec![send("team-lead", "The work is done.")],
+    ];
+    let Some(stage) = Stage::new(vec![Part::new("task_assignment", steps)]) else { return };
+    stage.world.write(
+        "t/team.toml",
+        r#"
+        [team]
+        name = "t"
+        backend = "process"
+        [[member]]
+        name = "ann"
+        driver = "claude"
+        permission_mode = "bypassPermissions"
+        [[member]]
+        name = "bob"
+        command = ["sh", "-c", "throng task claim second --wait && throng task done second"]
+        [[task]]
+        key = "first"
+        subject = "First"
+        owner = "ann"
+        [[task]]
+        key = "second"
+        subject = "Second"
+        owner = "bob"
+        blocked_by = ["first"]
+        "#,
+    );
+    // Nobody has said that it may work there, and nobody can be asked.
+    let refused = stage.throng(&["run", "t"]).run();
+    refused.code(7).complains("is not trusted").complains("--trust");
+    assert!(!stage.world.team("t").dir().exists());
+    let outcome = stage.throng(&["run", "t", "--trust", "--timeout", "2m"]).run();
+    outcome.ok().says("ann         says: The work is done.").says("2 tasks completed, 0 failed");
+    let events = stage.world.team("t").events();
+    let retired = events.iter().find(|e| e["event"] == "member_retired" && e["agent"] == "ann").unwrap();
+    assert_eq!(retired["how"], "by itself when asked by mail", "{events:#?}");
+    stage.world.assert_nothing_left();
+}
+
+#[test]
+fn b9_b11_its_states_are_seen_and_a_killed_one_goes_on_with_its_conversation() {
+    let ask = vec![vec![tool("Bash", json!({"command": "touch made-by-ann", "description": "make"}))]];
+    let parts = vec![Part::new("ask me", ask), Part::new("started you again", vec![vec![say("Going on.")]])];
+    let Some(stage) = Stage::new(parts) else { return };
+    let spawn = ["spawn", "ann", "--team", "t", "--driver", "claude", "--backend", "process", "--trust"];
+    let flags = ["--restart", "on-failure", "--prompt", "ask me, the number is 4711"];
+    stage.throng(&[&spawn[..], &flags].concat()).run().ok();
+    let team = stage.world.team("t");
+    // The default mode asks for what is no reading.
+    until("its command waits for an approval", || team.member("ann")["activity"] == "awaits-approval");
+    let asked = until_some("it asks", || {
+        let mail = team.inbox("team-lead");
+        mail.iter().find_map(|e| serde_json::from_str::<Value>(e["text"].as_str()?).ok())
+    });
+    assert_eq!(
+        (&asked["type"], &asked["input"]["command"]),
+        (&json!("permission_request"), &json!("touch made-by-ann"))
+    );
+    let before = team.pid("ann");
+    signal(before, Signal::SIGKILL);
+    until("it runs again", || {
+        let member = team.member("ann");
+        member["restarts"] == 1 && member["activity"] == "idle" && member["pid"] != before
+    });
+    until("it knows what it was told before it was killed", || {
+        stage.model_has_read(&["the number is 4711", "started you again"])
+    });
+    stage.throng(&["down", "t"]).run().ok().says("by itself when asked by mail");
+    // The one that was killed could not remove a socket of its own making.
+    std::fs::remove_dir_all(stage.world.root().join("run/cc-socks")).unwrap();
+    stage.world.assert_nothing_left();
+}
+
+#[test]
+fn it_is_interrupted_and_then_ended_when_it_does_not_listen() {
+    let busy = vec![vec![tool(
+        "Bash",
+        json!({"command": "python3 -c 'import time; time.sleep(600)'", "description": "wait"}),
+    )]];
+    let Some(stage) = Stage::new(vec![Part::new("be busy", busy)]) else { return };
+    let spawn = ["spawn", "ann", "--team", "t", "--driver", "claude", "--backend", "process", "--trust"];
+    let flags = ["--permission-mode", "bypassPermissions", "--prompt", "be busy"];
+    stage.throng(&[&spawn[..], &flags].concat()).run().ok();
+    let team = stage.world.team("t");
+    until("its command runs", || team.member("ann")["processes"].as_u64() > Some(1));
+    until("it is seen to work", || team.member("ann")["activity"] == "working");
+    let outcome = stage.throng(&["stop", "ann", "--team", "t", "--grace", "10s"]).run();
+    outcome.ok().says("by itself when asked by mail");
+    assert!(team.events().iter().any(|e| e["event"] == "member_interrupted"));
+    stage.throng(&["down", "t"]).run().ok();
+    stage.world.assert_nothing_left();
+}
+
+#[test]
+fn what_it_says_when_it_cannot_start_is_told() {
+    let Some(stage) = Stage::new(vec![]) else { return };
+    let spawn = ["spawn", "ann", "--team", "t", "--driver", "claude", "--backend", "process", "--trust"];
+    let outcome = stage.throng(&[&spawn[..], &["--", "--no-such-flag"]].concat()).run();
+    outcome.code(5).complains("--no-such-flag");
+    assert_eq!(stage.world.team("t").roster(), ["team-lead"]);
+    let missing = stage.throng(&spawn).env("THRONG_CLAUDE", "/nowhere/claude").run();
+    missing.code(5).complains("THRONG_CLAUDE");
+    let other = stage.throng(&spawn).env("THRONG_CLAUDE", "/bin/true").run();
+    other.code(5).complains("is no Claude Code");
+    stage.throng(&["down", "t"]).run().ok();
+}
