@@ -97,3 +97,29 @@ fn case_c108_colours_are_for_terminals_that_want_them() {
     assert!(!shown(status().env("TERM", "dumb")).contains('\u{1b}'));
     assert!(shown(status().env("NO_COLOR", "")).contains('\u{1b}'), "set but empty means nothing");
 }
+
+#[test]
+fn an_agent_without_a_real_terminal_gets_its_questions_to_the_terminal_answered() {
+    let world = World::new();
+    let script = world.write(
+        "ask.py",
+        r#"
+import os, sys, tty
+tty.setraw(0)
+os.write(1, b"ab\x1b[6n\x1b[c")
+got = b""
+while not got.endswith(b"c"):
+    got += os.read(0, 100)
+os.write(1, b"\r\nanswers: " + repr(got).encode() + b"\r\n")
+os.read(0, 1)
+"#,
+    );
+    let command = ["python3", script.to_str().unwrap()];
+    let spawn = ["spawn", "a", "--team", "demo", "--backend", "process", "--"];
+    world.throng([&spawn[..], &command].concat()).run().ok();
+    until("the answers have come", || {
+        let screen = world.throng(["screen", "a", "--team", "demo"]).run();
+        screen.stdout.contains("answers: b'\\x1b[1;3R\\x1b[?62;22c'")
+    });
+    world.throng(["down", "demo", "--force"]).run().ok();
+}

@@ -77,6 +77,11 @@ impl Desk {
         }
     }
 
+    /// Whether somebody is attached.
+    pub(super) fn is_watched(&self) -> bool {
+        self.clients.iter().any(|client| client.is_attached)
+    }
+
     /// Sends output to those who are attached.
     pub(super) fn show(&mut self, bytes: &[u8]) {
         for client in self.clients.iter_mut().filter(|c| c.is_attached) {

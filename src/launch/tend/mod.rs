@@ -4,6 +4,7 @@
 //!
 //! One thread, one loop over descriptors; it never waits for anything but them.
 
+mod answers;
 mod child;
 mod desk;
 mod ending;
@@ -331,6 +332,11 @@ impl Tend {
                 self.screen.feed(&bytes[..n], &shown);
                 if let Some(terminal) = &mut self.terminal {
                     terminal.push(&shown);
+                }
+                let answers = self.screen.answers();
+                // A real terminal answers by itself.
+                if self.terminal.is_none() && !self.desk.is_watched() {
+                    self.type_in(answers.as_bytes());
                 }
                 self.has_printed();
                 Output::Some

@@ -1,5 +1,6 @@
 //! What the agent printed: as a bounded log of bytes, and as the present picture of its terminal.
 
+use super::answers::Answers;
 use crate::sys::pty::Size;
 use std::fs::{self, File, OpenOptions};
 use std::io::Write;
@@ -12,7 +13,7 @@ const LOG_BYTES_MAX: u64 = 16 << 20;
 
 /// Log and picture of one agent's output.
 pub(super) struct Screen {
-    picture: vt100::Parser,
+    picture: vt100::Parser<Answers>,
     log: Option<File>,
     log_bytes: u64,
     log_path: PathBuf,
@@ -21,7 +22,12 @@ pub(super) struct Screen {
 impl Screen {
     pub(super) fn new(log: &Path, size: Size) -> Screen {
         let mut screen = Screen {
-            picture: vt100::Parser::new(cells(size.rows), cells(size.cols), 0),
+            picture: vt100::Parser::new_with_callbacks(
+                cells(size.rows),
+                cells(size.cols),
+                0,
+                Answers::default(),
+            ),
             log: None,
             log_bytes: fs::metadata(log).map_or(0, |m| m.len()),
             log_path: log.to_owned(),
@@ -52,6 +58,11 @@ impl Screen {
         {
             self.log_bytes += bytes.len() as u64;
         }
+    }
+
+    /// What a terminal would have answered to what was printed since.
+    pub(super) fn answers(&mut self) -> String {
+        self.picture.callbacks_mut().take()
     }
 
     pub(super) fn resize(&mut self, size: Size) {
