@@ -144,7 +144,9 @@ fn member_json(member: &MemberView, mail: &Mail, picture: &Picture) -> Value {
         "unread": mail.unread,
         "oldest_unread": mail.oldest,
         "alarm": is_alarming(member, mail, picture),
-        "idle": mail.idle.as_ref().map(|idle| json!({"since": idle.since, "owes": idle.owes})),
+        "idle": mail.idle.as_ref().map(|idle| json!({"since": idle.since, "owes": idle.owes, "failure": idle.failure})),
+        "driver": record.map(|r| &r.driver),
+        "sight": record.and_then(|r| r.sight.as_ref()),
         "activity": activity(member, &picture.tasks).map(Activity::word),
         "processes": tree.map(|(count, _)| count),
         "resident_kb": tree.map(|(_, kb)| kb),
@@ -271,6 +273,10 @@ fn row(member: &MemberView, mail: &Mail, (picture, out): (&Picture, &Out)) -> Ve
         0 => String::new(),
         n => format!(", {n} restarts"),
     };
+    let what = record.and_then(|r| r.sight.as_ref()).filter(|_| pid(member).is_some());
+    let what = what.and_then(|s| s.what.as_ref()).map_or(String::new(), |what| format!(" for {what}"));
+    let failure = mail.idle.as_ref().and_then(|idle| idle.failure.as_ref());
+    let failure = failure.map_or(String::new(), |why| format!(", its last turn failed: {why}"));
     let note = record.and_then(|r| r.note.as_ref()).map_or(String::new(), |note| format!("  ({note})"));
     let waits = if is_alarming(member, mail, picture) { alarm(mail, out) } else { mail.words() };
     let owed: Vec<String> =
@@ -278,11 +284,11 @@ fn row(member: &MemberView, mail: &Mail, (picture, out): (&Picture, &Out)) -> Ve
     let owes = if owed.is_empty() { String::new() } else { format!(", owes a reply to {}", owed.join(", ")) };
     vec![
         member.name.to_string(),
-        out.paint(paint, &word),
+        format!("{}{what}", out.paint(paint, &word)),
         record.map_or(String::new(), |r| age(&r.since)),
         pid(member).map_or(String::new(), |pid| format!("process {pid}")),
         place,
         memory,
-        format!("{waits}{owes}{restarts}{note}"),
+        format!("{waits}{owes}{failure}{restarts}{note}"),
     ]
 }

@@ -28,6 +28,11 @@ pub fn line(out: &Out, event: &Value) -> Option<String> {
         "member_failed" | "spawn_failed" => {
             format!("{}{} {}", who("agent"), out.paint(bad, "not started:"), text("why"))
         }
+        "member_needs_human" => {
+            format!("{}{} {}", who("agent"), out.paint(bad, "needs a person for"), text("what"))
+        }
+        "member_interrupted" => format!("{}is interrupted, to read its mail", who("agent")),
+        "member_reminded" => format!("{}is reminded of its tasks", who("agent")),
         "message_sent" => {
             let summary = event["summary"].as_str().map_or(String::new(), |s| format!(": {s}"));
             format!("{}-> {}{summary}", who("from"), text("to"))

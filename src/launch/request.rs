@@ -66,7 +66,8 @@ pub(super) fn request(store: &TeamStore, agent: &AgentName, within: Duration) ->
         timestamp: timestamp::format(now),
     });
     let msg_id = uuid::Uuid::new_v4().to_string();
-    let entry = Entry::new(names::LEAD, &request.to_text(), &timestamp::format(now), &msg_id);
+    let mut entry = Entry::new(names::LEAD, &request.to_text(), &timestamp::format(now), &msg_id);
+    entry.summary = Some("please end".to_owned());
     if let Err(e) = store.mailbox(agent).append(&entry) {
         tracing::warn!(member = %agent, error = %e, "not asked to end");
         return Ok(Answer::Silent);

@@ -60,15 +60,21 @@ pub struct Sent {
     /// It is an idle notice that brings the turn's result.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub has_result: bool,
+    /// It is an idle notice of a turn that failed, for this reason.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub failure: Option<String>,
 }
 
 impl Sent {
     /// What is kept of an entry in the inbox of `to`.
     pub fn of(entry: &Entry, to: &AgentName) -> Sent {
         let body = Body::parse(&entry.text);
-        let has_result = match &body {
-            Body::Idle(idle) => idle.result.as_deref().is_some_and(|text| !text.trim().is_empty()),
-            _ => false,
+        let (has_result, failure) = match &body {
+            Body::Idle(idle) => (
+                idle.result.as_deref().is_some_and(|text| !text.trim().is_empty()),
+                (idle.idle_reason == "failed").then(|| idle.failure_reason.clone().unwrap_or_default()),
+            ),
+            _ => (false, None),
         };
         Sent {
             id: entry.identity(),
@@ -79,6 +85,7 @@ impl Sent {
             summary: body::one_line(entry, SUMMARY_CHARS_MAX),
             in_reply_to: entry.extra.get(IN_REPLY_TO).and_then(|id| id.as_str()).map(str::to_owned),
             has_result,
+            failure,
         }
     }
 
@@ -226,6 +233,8 @@ pub struct Idle {
     pub since: String,
     /// Identities of messages it had before, and has given no answer to.
     pub owes: Vec<String>,
+    /// Why its last turn failed, if it did.
+    pub failure: Option<String>,
 }
 
 /// Whether `member` is idle: its last idle notice to `leader` is younger than everything that was sent to it. A notice
@@ -251,7 +260,11 @@ pub fn idle(member: &str, leader: &str, records: &[Record]) -> Option<Idle> {
     // Structured kinds ask for a kind of their own, or for none.
     let asks = |r: &&&Record| r.sent.kind.is_none() && r.answer.is_none();
     let open = to_it.iter().filter(asks).filter(|asked| !records.iter().any(|r| is_answer(r, &asked.sent)));
-    Some(Idle { since: notice.time.clone(), owes: open.map(|r| r.sent.id.clone()).collect() })
+    Some(Idle {
+        since: notice.time.clone(),
+        owes: open.map(|r| r.sent.id.clone()).collect(),
+        failure: notice.failure.clone(),
+    })
 }
 
 /// Remembers each sender's last state, so that ten idle notices in a row are one piece of news (probe E01).

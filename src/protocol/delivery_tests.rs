@@ -111,7 +111,10 @@ fn idle_now(to_bob: &[Entry], to_lead: &[Entry]) -> Option<Idle> {
 fn probe_e04_an_idle_member_owes_what_it_did_not_answer() {
     let asked = || read(entry("lead", "what is 6 x 7?", 1));
     let idle = |to_lead: &[Entry]| idle_now(&[asked()], to_lead).unwrap();
-    assert_eq!(idle(&[idle_notice("bob", 2, "")]), Idle { since: at(2), owes: vec!["lead1".into()] });
+    assert_eq!(
+        idle(&[idle_notice("bob", 2, "")]),
+        Idle { since: at(2), owes: vec!["lead1".into()], failure: None }
+    );
     assert_eq!(idle(&[entry("bob", "42", 2), idle_notice("bob", 3, "")]).owes, [""; 0], "plain words answer");
     assert_eq!(idle(&[reply("bob", "lead1", 2), idle_notice("bob", 3, "")]).owes, [""; 0]);
     assert_eq!(idle(&[reply("bob", "another", 2), idle_notice("bob", 3, "")]).owes, ["lead1"]);
