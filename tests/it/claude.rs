@@ -26,20 +26,20 @@ fn program() -> Option<PathBuf> {
 }
 
 /// A world in which Claude Code can be had and speaks with a stub.
-struct Stage {
-    world: World,
-    model: Model,
+pub struct Stage {
+    pub world: World,
+    pub model: Model,
     program: PathBuf,
 }
 
 impl Stage {
-    fn new(mut parts: Vec<Part>) -> Option<Stage> {
+    pub fn new(mut parts: Vec<Part>) -> Option<Stage> {
         let program = program()?;
         parts.push(Part::that_ends());
         Some(Stage { world: World::new(), model: Model::start(parts), program })
     }
 
-    fn throng(&self, args: &[&str]) -> Call {
+    pub fn throng(&self, args: &[&str]) -> Call {
         let call = self.world.throng(args).env("THRONG_CLAUDE", &self.program).timeout(LONG);
         self.model.known_to(call)
     }

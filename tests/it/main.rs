@@ -14,6 +14,7 @@ mod support;
 mod attach;
 mod bodies;
 mod claude;
+mod claude_mail;
 mod corners;
 mod delivery;
 mod disk;
