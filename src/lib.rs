@@ -12,6 +12,11 @@ pub mod config;
 // Files
 pub mod store;
 
+// Rules
+pub mod permission;
+
+pub mod hooks;
+
 // The launching wing
 pub mod backend;
 

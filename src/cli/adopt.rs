@@ -5,7 +5,7 @@ use super::error::{Failure, Result, verdict};
 use super::shown::Shown;
 use super::up::{hand_over, sign};
 use super::{run, spawn};
-use crate::leader::{Led, State};
+use crate::leader::{Led, Person, State};
 use crate::store::LeaderMode;
 use crate::sys::process::Process;
 use crate::sys::signals::hold_back;
@@ -74,7 +74,9 @@ pub fn adopt(verb: &Adopt, context: &mut Context) -> Result {
     let plan = spawn::empty_plan(&store, context);
     let led = Led { store: store.clone(), manifest, plan, config: context.config.clone(), backend };
     let mut shown = Shown::new(&context.config, None);
-    let outcome = run::lead(Arc::new(led), State::watching(Instant::now()), hold_back(), &mut |line| {
+    let state =
+        State::watching(Instant::now()).approving(led.store.name(), &led.manifest.approvals, Person::Asked);
+    let outcome = run::lead(Arc::new(led), state, hold_back(), &mut |line| {
         shown.show(line);
     })?;
     drop(lock);

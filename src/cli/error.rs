@@ -141,7 +141,8 @@ impl Failure {
     }
 }
 
-/// The verdict over a run. Several at once: signal, did not start, timed out, failed or stalled; the first that applies.
+/// The verdict over a run. Several at once: signal, did not start, timed out, nobody to answer, failed or stalled; the
+/// first that applies.
 /// A failed member is shown with what it printed last.
 pub fn verdict(outcome: &Outcome, store: &TeamStore) -> Result {
     if let Some(signal) = outcome.signal {
@@ -152,12 +153,18 @@ pub fn verdict(outcome: &Outcome, store: &TeamStore) -> Result {
     }
     let last_lines = |member: &AgentName| launch::last_lines(store, member, LAST_LINES);
     let tell = |f: &Failed| format!("{}{}", f.what, f.member.as_ref().map(last_lines).unwrap_or_default());
-    let mut reasons: Vec<String> = outcome.failed.iter().map(tell).collect();
+    let mut reasons: Vec<String> = outcome.unanswered.clone();
+    reasons.extend(outcome.failed.iter().map(tell));
     reasons.extend(outcome.stalled.iter().map(|why| format!("stalled: {why}")));
     reasons.extend(outcome.left.iter().map(|what| format!("still there: {what}")));
     if let Some(limit) = outcome.timed_out {
         reasons.insert(0, format!("the run did not end within {} s", limit.as_secs_f64()));
         return Err(Failure::timed_out(reasons.join("\n  ")));
     }
-    if reasons.is_empty() { Ok(()) } else { Err(Failure::failed(reasons.join("\n  "))) }
+    let text = reasons.join("\n  ");
+    match reasons.is_empty() {
+        true => Ok(()),
+        false if outcome.unanswered.is_empty() => Err(Failure::failed(text)),
+        false => Err(Failure::unanswered(text)),
+    }
 }

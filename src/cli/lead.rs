@@ -5,7 +5,7 @@ use super::error::{Failure, Result, verdict};
 use super::run::lead as lead_on;
 use super::up::sign;
 use super::{logging, spawn};
-use crate::leader::{Led, State};
+use crate::leader::{Led, Person, State};
 use crate::sys::flock::Flock;
 use crate::sys::run::take_inherited;
 use crate::sys::signals::hold_back;
@@ -31,7 +31,9 @@ pub fn lead(verb: &Lead, context: &mut Context) -> Result {
     let plan = spawn::empty_plan(&store, context);
     let backend = spawn::backend_of(&store, &manifest, context);
     let led = Led { store: store.clone(), manifest, plan, config: context.config.clone(), backend };
-    let outcome = lead_on(Arc::new(led), State::watching(Instant::now()), hold_back(), &mut |_| {})?;
+    let state =
+        State::watching(Instant::now()).approving(led.store.name(), &led.manifest.approvals, Person::Asked);
+    let outcome = lead_on(Arc::new(led), state, hold_back(), &mut |_| {})?;
     drop(lock);
     verdict(&outcome, &store)
 }

@@ -1,6 +1,7 @@
 //! The command line: parses flags, calls one function of a room above, prints, chooses the exit code. One verb, one file.
 
 mod adopt;
+mod approvals;
 mod attach;
 mod beyond;
 mod completions;
@@ -81,6 +82,8 @@ enum Verb {
     Inbox(inbox::Inbox),
     /// Add, list, claim and complete tasks
     Task(task::Task),
+    /// Show what teammates ask, and answer it
+    Approvals(approvals::Approvals),
     /// Wait until teammates have ended
     Wait(wait::Wait),
     /// Show who runs, since when, and what waits
@@ -175,6 +178,7 @@ fn dispatch(verb: Option<Verb>, context: &mut Context) -> Result {
         Some(Verb::Send(verb)) => send::send(&verb, context),
         Some(Verb::Inbox(verb)) => inbox::inbox(&verb, context),
         Some(Verb::Task(verb)) => task::task(&verb, context),
+        Some(Verb::Approvals(verb)) => approvals::approvals(&verb, context),
         Some(Verb::Wait(verb)) => wait::wait(&verb, context),
         Some(Verb::Status(verb)) => status::status(&verb, context),
         Some(Verb::Logs(verb)) => logs::logs(&verb, context),

@@ -9,13 +9,13 @@ use super::trust::{Trust, settle};
 use crate::backend;
 use crate::config::Plan;
 use crate::config::plan::{BackendChoice, Word};
-use crate::leader::{self, Led, Outcome, State};
+use crate::leader::{self, Led, Outcome, Person, State};
 use crate::protocol::timestamp;
 use crate::store::{KeepTasks, LeaderMode};
 use crate::sys::flock::Flock;
 use crate::sys::signals::{HeldBack, hold_back};
 use serde_json::{Value, json};
-use std::io::Write;
+use std::io::{IsTerminal, Write};
 use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::{Duration, Instant, SystemTime};
@@ -53,6 +53,10 @@ pub struct Run {
     /// Longest duration, instead of the file's: 90s, 10m, 1h30m
     #[arg(long, value_name = "TIME", value_parser = span)]
     timeout: Option<Duration>,
+    /// Nobody is there to answer what teammates ask, as if there were no terminal: what no rule and no hook of the team
+    /// file answers is denied (7)
+    #[arg(long)]
+    no_approver: bool,
 }
 
 /// A team that was made, with the leader's lock.
@@ -117,7 +121,13 @@ pub fn run(verb: &Run, context: &mut Context) -> Result {
     logging::for_leader(&context.config, &led.store)?;
     let (store, out_dir) = (led.store.clone(), led.manifest.out.clone());
     let timeout = verb.timeout.or(led.plan.limits.run_timeout);
-    let state = State::starting(&led.plan, LeaderMode::Run, timeout, begun);
+    let at_terminal = context.out.is_terminal && std::io::stdin().is_terminal();
+    let person = if at_terminal && !verb.no_approver { Person::Asked } else { Person::Absent };
+    let state = State::starting(&led.plan, LeaderMode::Run, timeout, begun).approving(
+        led.store.name(),
+        &led.manifest.approvals,
+        person,
+    );
     let mut shown = Shown::new(&context.config, Some((led.plan.members.len(), led.plan.tasks.len())));
     let outcome = lead(led, state, held, &mut |line| shown.show(line))?;
     if outcome.left.is_empty() {
@@ -132,7 +142,7 @@ pub fn run(verb: &Run, context: &mut Context) -> Result {
     let end = json!({
         "time": timestamp::format(SystemTime::now()), "event": "run_ended", "success": outcome.is_success(), "seconds": begun.elapsed().as_secs_f64(),
         "exit_code": verdict.as_ref().err().map_or(0, Failure::code), "not_started": outcome.not_started,
-        "timed_out": outcome.timed_out.is_some(), "failed": failed, "stalled": outcome.stalled,
+        "timed_out": outcome.timed_out.is_some(), "unanswered": outcome.unanswered, "failed": failed, "stalled": outcome.stalled,
         "left": outcome.left, "out": out_dir, "logs": logs,
     });
     let word = match outcome.is_success() {

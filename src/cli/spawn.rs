@@ -6,6 +6,7 @@ use super::send::body;
 use super::trust::{Trust, config_dir, settle};
 use crate::backend::{self, Backend};
 use crate::config::Plan;
+use crate::config::approvals::Policy;
 use crate::config::plan::{
     AgentOptions, BackendChoice, COMMAND, DRIVERS, LeaderDeath, Limits, MemberPlan, PermissionMode,
     Placement, Restart, Word,
@@ -218,6 +219,7 @@ pub fn empty_plan(store: &TeamStore, context: &Context) -> Plan {
         cwd: here,
         on_leader_death: LeaderDeath::Keep,
         limits: Limits::default(),
+        approvals: Policy::default(),
         members: Vec::new(),
         tasks: Vec::new(),
     }

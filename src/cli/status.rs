@@ -5,6 +5,7 @@ use super::delivery::{self, Mail};
 use super::error::{Failure, Result};
 use super::out::{Out, Paint, age};
 use crate::launch::{self, Activity, Life, MemberView, activity};
+use crate::leader::{self, Asked};
 use crate::protocol::delivery::State;
 use crate::protocol::{AgentName, Task};
 use crate::store::{Leader, LeaderMode, Manifest, PlaceRecord, TeamStore};
@@ -32,6 +33,8 @@ struct Picture {
     manifest: Option<Manifest>,
     leader: Option<Option<Leader>>,
     members: Vec<(MemberView, Mail)>,
+    /// Who asked each request that waits for an answer.
+    asking: Vec<AgentName>,
     tasks: Vec<Task>,
     /// What is wrong with the task list.
     lost: Option<String>,
@@ -86,7 +89,9 @@ fn look(verb: &Status, store: &TeamStore) -> Result<Picture> {
     let records = delivery::all_records(store)?;
     let mail = |name: &AgentName| Mail::of(name, store, &records);
     let tasks = store.tasks().survey();
+    let asked = leader::asked(store, &members)?.into_iter().filter(Asked::is_open);
     Ok(Picture {
+        asking: asked.map(|asked| asked.approval.from).collect(),
         manifest,
         leader: store.leader(),
         members: members.into_iter().map(|m| (m.clone(), mail(&m.name))).collect(),
@@ -115,6 +120,7 @@ fn as_json(picture: &Picture, store: &TeamStore) -> Value {
         "lead_oldest_unread": picture.lead.oldest,
         "lead_alarm": picture.lead.is_late(picture.alarm_after),
         "dead_letters": picture.dead_letters,
+        "approvals": picture.asking.len(),
         "tasks_trouble": picture.lost,
         "members": members,
         "tasks": {
@@ -147,6 +153,7 @@ fn member_json(member: &MemberView, mail: &Mail, picture: &Picture) -> Value {
         "idle": mail.idle.as_ref().map(|idle| json!({"since": idle.since, "owes": idle.owes, "failure": idle.failure})),
         "driver": record.map(|r| &r.driver),
         "sight": record.and_then(|r| r.sight.as_ref()),
+        "approvals": picture.asking.iter().filter(|name| **name == member.name).count(),
         "activity": activity(member, &picture.tasks).map(Activity::word),
         "processes": tree.map(|(count, _)| count),
         "resident_kb": tree.map(|(_, kb)| kb),
@@ -225,10 +232,21 @@ fn show(picture: &Picture, store: &TeamStore, out: &mut Out) -> Result {
         let words = if is_late { alarm(&picture.lead, out) } else { picture.lead.words() };
         out.line(format!("mail for you: {words}, see 'throng inbox list'"))?;
     }
+    if !picture.asking.is_empty() {
+        out.line(out.paint(
+            Paint::Yellow,
+            &format!("approvals: {}, see 'throng approvals'", waiting(picture.asking.len())),
+        ))?;
+    }
     if picture.dead_letters > 0 {
         out.line(format!("dead letters: {}, see 'throng inbox status --dead'", picture.dead_letters))?;
     }
     Ok(())
+}
+
+/// `1 waits for you`.
+fn waiting(count: usize) -> String {
+    if count == 1 { "1 waits for you".to_owned() } else { format!("{count} wait for you") }
 }
 
 /// What waits for too long.
@@ -282,6 +300,13 @@ fn row(member: &MemberView, mail: &Mail, (picture, out): (&Picture, &Out)) -> Ve
     let owed: Vec<String> =
         mail.idle.iter().flat_map(|idle| &idle.owes).map(|id| delivery::short(id)).collect();
     let owes = if owed.is_empty() { String::new() } else { format!(", owes a reply to {}", owed.join(", ")) };
+    let asks = match picture.asking.iter().filter(|name| **name == member.name).count() {
+        0 => String::new(),
+        count => {
+            let noun = if count == 1 { "approval" } else { "approvals" };
+            format!(", {}", out.paint(Paint::Yellow, &format!("needs you: {count} {noun}")))
+        }
+    };
     vec![
         member.name.to_string(),
         format!("{}{what}", out.paint(paint, &word)),
@@ -289,6 +314,6 @@ fn row(member: &MemberView, mail: &Mail, (picture, out): (&Picture, &Out)) -> Ve
         pid(member).map_or(String::new(), |pid| format!("process {pid}")),
         place,
         memory,
-        format!("{waits}{owes}{failure}{restarts}{note}"),
+        format!("{waits}{asks}{owes}{failure}{restarts}{note}"),
     ]
 }

@@ -43,6 +43,20 @@ pub fn line(out: &Out, event: &Value) -> Option<String> {
             let says = if Body::parse(&entry.text).kind().is_some() { "" } else { "says: " };
             format!("{:<12}{says}{said}", body::sender(&entry))
         }
+        "approval_requested" => {
+            format!("{}{} [approval {}]", who("from"), text("what").replace('\n', " "), event["number"])
+        }
+        "approval_waits" => {
+            let (number, team) = (&event["number"], text("team"));
+            let command = format!("throng approvals approve {number} --team {team}");
+            format!("{}{} {command}, or deny", who("from"), out.paint(Paint::Yellow, "waits for you:"))
+        }
+        "approval_answered" => {
+            let word =
+                if event["allow"] == true { out.paint(good, "allowed") } else { out.paint(bad, "denied") };
+            let why = event["feedback"].as_str().map_or(String::new(), |_| format!(": {}", text("feedback")));
+            format!("{}{word} by {}{why} [approval {}]", who("from"), text("by"), event["number"])
+        }
         "task_completed" => match event["failure"].as_str() {
             Some(why) => format!("{}: {}", task(), out.paint(bad, &format!("failed: {why}"))),
             None => format!("{}: {}", task(), out.paint(good, "completed")),

@@ -4,7 +4,7 @@ use super::context::Context;
 use super::error::{Failure, Result, verdict};
 use super::run::{Born, Start, bear, lead, plan};
 use super::shown::Shown;
-use crate::leader::{self, State};
+use crate::leader::{self, Person, State};
 use crate::protocol::timestamp;
 use crate::store::{KeepTasks, LeaderMode, TeamStore};
 use crate::sys::flock::Flock;
@@ -61,7 +61,12 @@ pub fn up(verb: &Up, context: &mut Context) -> Result {
         // It leads on, whoever listens.
         let _ = report(context, &about);
         let mut shown = Shown::new(&context.config, None);
-        let outcome = lead(led, State::watching(Instant::now()), hold_back(), &mut |line| {
+        let state = State::watching(Instant::now()).approving(
+            led.store.name(),
+            &led.manifest.approvals,
+            Person::Asked,
+        );
+        let outcome = lead(led, state, hold_back(), &mut |line| {
             shown.show(line);
         })?;
         drop(lock);

@@ -1,5 +1,6 @@
 //! Flags, environment and team file become one [`Config`], once. The environment is read nowhere else.
 
+pub mod approvals;
 mod environment;
 mod member;
 pub mod plan;

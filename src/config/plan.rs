@@ -3,9 +3,10 @@
 pub use super::member::{AgentOptions, CLAUDE, COMMAND, DRIVERS, MemberPlan};
 pub use super::word::{BackendChoice, LeaderDeath, PermissionMode, Placement, Restart, Word};
 
+use super::approvals::{self, FileApprovals, Policy};
 use super::source::Source;
 use super::word::words;
-use super::{Error, duration, member};
+use super::{Error, member};
 use crate::protocol::{AgentName, TeamName};
 use serde::Deserialize;
 use std::path::{Path, PathBuf};
@@ -23,7 +24,7 @@ pub const MEMORY_FREE_MB_DEFAULT: u64 = 100;
 /// Starts a second that make sense.
 const START_RATES: std::ops::RangeInclusive<f64> = 0.01..=1000.0;
 
-const KEYS: [&str; 4] = ["team", "limits", "member", "task"];
+const KEYS: [&str; 5] = ["team", "limits", "approvals", "member", "task"];
 const TEAM_KEYS: [&str; 6] = ["name", "backend", "placement", "cwd", "inherit_env", "on_leader_death"];
 const LIMITS_KEYS: [&str; 5] = ["agents", "depth", "memory_free_mb", "start_rate_per_s", "run_timeout"];
 const TASK_KEYS: [&str; 5] = ["key", "subject", "description", "owner", "blocked_by"];
@@ -45,6 +46,8 @@ pub struct Plan {
     pub on_leader_death: LeaderDeath,
     /// Caps.
     pub limits: Limits,
+    /// Who answers what members ask.
+    pub approvals: Policy,
     /// Members in the file's order.
     pub members: Vec<MemberPlan>,
     /// Tasks in the file's order.
@@ -100,6 +103,8 @@ struct File {
     team: FileTeam,
     #[serde(default)]
     limits: FileLimits,
+    #[serde(default)]
+    approvals: FileApprovals,
     #[serde(default)]
     member: Vec<member::FileMember>,
     #[serde(default)]
@@ -173,6 +178,7 @@ impl Plan {
             placement: word(&source, "placement", file.team.placement.as_ref())?,
             on_leader_death: word(&source, "on_leader_death", file.team.on_leader_death.as_ref())?,
             cwd: dir.join(file.team.cwd.as_deref().unwrap_or(Path::new("."))).components().collect(),
+            approvals: approvals::policy(&source, &file.approvals, &dir)?,
             dir,
             limits,
             members,
@@ -207,6 +213,10 @@ fn check_keys(source: &Source) -> Result<(), Error> {
     };
     known(root.get_ref(), "key", &KEYS)?;
     for (key, value) in root.get_ref() {
+        if key.get_ref() == "approvals" {
+            approvals::check_keys(source, value.get_ref())?;
+            continue;
+        }
         let (what, keys): (&str, &[&str]) = match key.get_ref().as_ref() {
             "team" => ("key of [team]", &TEAM_KEYS),
             "limits" => ("key of [limits]", &LIMITS_KEYS),
@@ -234,18 +244,7 @@ pub(super) fn word<W: Word + Default>(source: &Source, what: &str, text: Option<
 }
 
 fn limits(source: &Source, file: &FileLimits) -> Result<Limits, Error> {
-    let run_timeout = match &file.run_timeout {
-        Some(value) => {
-            // A bare number is seconds, with quotes or without.
-            let text = match value.get_ref() {
-                toml::Value::String(text) => text.clone(),
-                toml::Value::Integer(seconds) => seconds.to_string(),
-                other => format!("{other:?}"),
-            };
-            Some(duration(&text).map_err(|e| source.error(Some(&value.span()), e))?)
-        }
-        None => None,
-    };
+    let run_timeout = file.run_timeout.as_ref().map(|value| source.duration(value)).transpose()?;
     if let Some(rate) = &file.start_rate_per_s
         && !START_RATES.contains(rate.get_ref())
     {

@@ -1,9 +1,11 @@
 //! A TOML source with the line of every byte, for errors that a user can act on.
 
-use super::Error;
+use super::{Error, duration};
 use crate::protocol::names::near;
 use std::ops::Range;
 use std::path::{Path, PathBuf};
+use std::time::Duration;
+use toml::Spanned;
 
 /// A team file's text.
 #[derive(Debug)]
@@ -29,6 +31,16 @@ impl Source {
         let end = span.map_or(0, |s| s.start).min(self.text.len());
         let line = self.text.as_bytes()[..end].iter().filter(|b| **b == b'\n').count() + 1;
         Error::TeamFile { path: self.path.clone(), line, problem: problem.into() }
+    }
+
+    /// A span of time; a bare number is seconds, with quotes or without.
+    pub(super) fn duration(&self, value: &Spanned<toml::Value>) -> Result<Duration, Error> {
+        let text = match value.get_ref() {
+            toml::Value::String(text) => text.clone(),
+            toml::Value::Integer(seconds) => seconds.to_string(),
+            other => format!("{other:?}"),
+        };
+        duration(&text).map_err(|e| self.error(Some(&value.span()), e))
     }
 
     /// A word that is none of the known ones, with the nearest of them.

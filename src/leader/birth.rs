@@ -87,6 +87,7 @@ pub fn create(
             depth: plan.limits.depth,
             memory_free_mb: plan.limits.memory_free_mb,
         },
+        approvals: plan.approvals.clone(),
         home: home.backend.home(),
         placement: plan.placement.word().to_owned(),
     };

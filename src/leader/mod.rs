@@ -1,6 +1,7 @@
 //! One team's life: its birth from a team file, its members and tasks watched, its end. One loop, one closed event enum, one
 //! pure step ([`State::on`]); everything that waits runs beside the loop.
 
+mod approvals;
 mod birth;
 mod end;
 mod stall;
@@ -8,6 +9,7 @@ mod state;
 #[cfg(test)]
 mod tests;
 
+pub use approvals::{Answering, Asked, IsOurs, Person, Standing, about, asked};
 pub use birth::{BirthError, Home, create};
 pub use end::{Down, close, end_team, retire_these};
 pub use state::{Action, Event, Failed, GRACE, Outcome, State, View};
@@ -17,14 +19,15 @@ use crate::config::Config;
 use crate::config::plan::Plan;
 use crate::launch::{self, Spawn};
 use crate::protocol::delivery::StateChanges;
-use crate::protocol::{AgentName, timestamp};
-use crate::store::{LeaderMode, Manifest, TeamStore};
+use crate::protocol::{AgentName, Entry, approval, timestamp};
+use crate::store::{Answer, LeaderMode, Manifest, TeamStore};
 use crate::sys::process::Process;
 use crate::sys::signals::HeldBack;
 use crate::sys::socket::Waker;
 use nix::sys::signal::Signal;
 use std::io::{self, Read, Seek, SeekFrom};
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant, SystemTime};
 use tokio::signal::unix::{SignalKind, signal};
 use tokio::sync::mpsc;
@@ -70,6 +73,8 @@ pub async fn lead(
     let (mut is_looking, mut look_again) = (false, false);
     let mut orphans = Orphans::default();
     let mut changes = StateChanges::default();
+    // A hook that is still asked must not hold up the end.
+    let is_over = Over::default();
     loop {
         orphans.reap();
         for action in actions {
@@ -87,12 +92,15 @@ pub async fn lead(
                 // A line in a file, in the order of the actions.
                 Action::Note(kind, fields) => led.store.note(kind, &fields),
                 Action::Deliver(entries) => {
-                    for entry in entries.iter().filter(|e| changes.is_news(e)) {
+                    // What is asked is told with its number.
+                    let is_request = |e: &Entry| !approval::requests(std::slice::from_ref(e)).is_empty();
+                    for entry in entries.iter().filter(|e| changes.is_news(e) && !is_request(e)) {
                         let about = serde_json::json!({"from": entry.from, "summary": entry.summary, "text": entry.text});
                         led.store.note("lead_mail", &about);
                     }
                     perform(&led, Action::Deliver(entries), &sender);
                 }
+                Action::AskHook(asked) => ask_hook(&led, *asked, &sender, &is_over),
                 action => perform(&led, action, &sender),
             }
         }
@@ -144,19 +152,50 @@ fn perform(led: &Arc<Led>, action: Action, events: &mpsc::UnboundedSender<Event>
                 None
             }
             Action::Deliver(entries) => {
-                let ids: Vec<String> = entries.iter().map(crate::protocol::Entry::identity).collect();
+                let ids: Vec<String> = entries.iter().map(Entry::identity).collect();
                 if let Err(e) = led.store.mailbox(&AgentName::lead()).mark_read(&ids) {
                     tracing::error!(error = %e, "mail not marked");
                 }
                 None
             }
+            Action::Answer(answering) => {
+                let sent = match led.store.answer(&answering.key, &answering.given) {
+                    Ok(Answer::Sent(_)) => Ok(IsOurs::Yes),
+                    Ok(Answer::Already(_) | Answer::Forgotten | Answer::Gone) => Ok(IsOurs::No),
+                    Err(e) => {
+                        tracing::error!(key = answering.key, error = %e, "not answered");
+                        Err(())
+                    }
+                };
+                Some(Event::Answered(answering.key, sent))
+            }
             Action::RetireAll(grace) => Some(Event::Ended(retire_all(&led, grace))),
-            Action::Note(..) | Action::Done(_) => None,
+            Action::AskHook(_) | Action::Note(..) | Action::Done(_) => None,
         };
         // The loop may be over.
         if let Some(event) = event {
             let _ = events.send(event);
         }
+    });
+}
+
+/// Set when leading is over, whatever way.
+#[derive(Default)]
+struct Over(Arc<AtomicBool>);
+
+impl Drop for Over {
+    fn drop(&mut self) {
+        self.0.store(true, Ordering::SeqCst);
+    }
+}
+
+/// Asks the hook beside the loop, as long as somebody leads.
+fn ask_hook(led: &Arc<Led>, asked: Asked, events: &mpsc::UnboundedSender<Event>, over: &Over) {
+    let (led, events, over) = (Arc::clone(led), events.clone(), Arc::clone(&over.0));
+    tokio::task::spawn_blocking(move || {
+        let said = approvals::ask_hook(&led, &asked, &|| !over.load(Ordering::SeqCst));
+        // The loop may be over.
+        let _ = events.send(Event::HookSaid(asked.approval.key, said));
     });
 }
 
@@ -186,9 +225,15 @@ fn look(led: &Led) -> View {
         // The leader's mail is for the person, who takes it.
         LeaderMode::Up | LeaderMode::Spawn => Vec::new(),
     };
-    let rests = |m: &&launch::MemberView| launch::is_at_rest(&led.store, m);
+    let asked = asked(&led.store, &members).unwrap_or_else(|e| {
+        tracing::error!(error = %e, "requests not seen");
+        Vec::new()
+    });
+    // Who waits for an answer of ours does not rest.
+    let asks = |m: &launch::MemberView| asked.iter().any(|a| a.is_open() && a.approval.from == m.name);
+    let rests = |m: &&launch::MemberView| launch::is_at_rest(&led.store, m) && !asks(m);
     let at_rest = members.iter().filter(rests).map(|m| m.name.clone()).collect();
-    View { members, at_rest, tasks: led.store.tasks().list(), mail, is_there: led.store.exists() }
+    View { members, at_rest, tasks: led.store.tasks().list(), mail, asked, is_there: led.store.exists() }
 }
 
 fn spawn(led: &Led, index: usize) -> Result<(), launch::SpawnError> {

@@ -1,11 +1,14 @@
 //! The leader's state and its one pure step.
 
 use super::ShowFrom;
+use super::approvals::{Answering, Approver, Asked, IsOurs, Person};
 use super::stall::stall;
+use crate::config::approvals::Policy;
 use crate::config::plan::{Plan, Restart};
+use crate::hooks::Said;
 use crate::launch::{self, Life, MemberView, Retired, SpawnError};
 use crate::protocol::task::open_blockers;
-use crate::protocol::{AgentName, Entry, Task};
+use crate::protocol::{AgentName, Entry, Task, TeamName};
 use crate::store::LeaderMode;
 use nix::sys::signal::Signal;
 use serde_json::{Value, json};
@@ -31,6 +34,8 @@ pub struct View {
     pub at_rest: HashSet<AgentName>,
     /// Unread mail of the leader.
     pub mail: Vec<Entry>,
+    /// What members ask.
+    pub asked: Vec<Asked>,
     /// Whether the team's files are there.
     pub is_there: bool,
 }
@@ -48,6 +53,10 @@ pub enum Event {
     Signal(Signal),
     /// The tasks of a dead member have been freed, or could not be.
     Freed(AgentName),
+    /// What the hook did that was asked about a request.
+    HookSaid(String, Said),
+    /// A request's answer was sent, or could not be.
+    Answered(String, Result<IsOurs, ()>),
     /// All members have been retired.
     Ended(Vec<Retired>),
 }
@@ -67,6 +76,10 @@ pub enum Action {
     FreeTasksOf(AgentName),
     /// The leader's mail has been seen: show it, then mark it read.
     Deliver(Vec<Entry>),
+    /// Ask the hook about a request.
+    AskHook(Box<Asked>),
+    /// Answer a request.
+    Answer(Box<Answering>),
     /// Note an event.
     Note(&'static str, Value),
     /// End every member, with this grace.
@@ -84,6 +97,8 @@ pub struct Outcome {
     pub not_started: Option<String>,
     /// It did not end in time.
     pub timed_out: Option<Duration>,
+    /// What members asked and nobody was there to answer.
+    pub unanswered: Vec<String>,
     /// Nobody could get anywhere.
     pub stalled: Option<String>,
     /// Members and tasks that failed.
@@ -141,6 +156,8 @@ pub struct State {
     next_spawn: Instant,
     timeout: Option<(Duration, Instant)>,
     phase: Phase,
+    /// Who answers what members ask; `None`: not this leader.
+    approver: Option<Approver>,
     /// Dead members whose tasks are being freed.
     freeing: HashSet<AgentName>,
     /// Members that were reminded of their tasks, with these.
@@ -180,6 +197,7 @@ impl State {
             next_spawn: now,
             timeout: None,
             phase: Phase::Working,
+            approver: None,
             freeing: HashSet::new(),
             reminded: HashSet::new(),
             shown: HashSet::new(),
@@ -191,6 +209,12 @@ impl State {
         }
     }
 
+    /// This leader answers what members ask, by this policy.
+    #[must_use]
+    pub fn approving(self, team: &TeamName, policy: &Policy, person: Person) -> State {
+        State { approver: Some(Approver::new(team.clone(), policy.clone(), person)), ..self }
+    }
+
     /// From where on the event log is this leader's to show.
     pub(super) fn shows_from(&self) -> ShowFrom {
         if self.role == Role::Watch { ShowFrom::Now } else { ShowFrom::Beginning }
@@ -198,6 +222,7 @@ impl State {
 
     /// Takes an event and answers what is to be done.
     pub fn on(&mut self, event: Event, now: Instant) -> Vec<Action> {
+        let mut actions = Vec::new();
         match event {
             Event::Signal(signal) => return self.on_signal(signal),
             Event::Ended(retired) => {
@@ -208,6 +233,16 @@ impl State {
             }
             Event::Freed(agent) => {
                 self.freeing.remove(&agent);
+                return Vec::new();
+            }
+            Event::HookSaid(key, said) if self.is_answering() => {
+                return self.approver.as_mut().map_or(Vec::new(), |approver| approver.on_hook(&key, said));
+            }
+            Event::HookSaid(..) => return Vec::new(),
+            Event::Answered(key, sent) => {
+                if let Some(approver) = &mut self.approver {
+                    approver.on_answered(&key, sent);
+                }
                 return Vec::new();
             }
             Event::Woken if self.phase != Phase::Working => return Vec::new(),
@@ -229,18 +264,31 @@ impl State {
                     self.still_since = now;
                 }
                 self.changed_tasks |= view.tasks != self.last.tasks;
+                let asked = std::mem::take(&mut view.asked);
                 self.last = view;
+                if self.is_answering()
+                    && let Some(approver) = &mut self.approver
+                {
+                    actions = approver.on_seen(asked);
+                }
             }
         }
         match self.phase {
-            Phase::Working => self.go_on(now),
-            Phase::Ending => Vec::new(),
+            Phase::Working => actions.extend(self.go_on(now)),
+            Phase::Ending => {}
             Phase::Last => {
                 let mail = std::mem::take(&mut self.last.mail);
-                let deliver = (!mail.is_empty()).then_some(Action::Deliver(mail));
-                deliver.into_iter().chain([Action::Done(self.outcome.clone())]).collect()
+                actions.extend((!mail.is_empty()).then_some(Action::Deliver(mail)));
+                self.outcome.unanswered = self.approver.as_ref().map_or(Vec::new(), Approver::unanswered);
+                actions.push(Action::Done(self.outcome.clone()));
             }
         }
+        actions
+    }
+
+    /// Whether requests are answered still: not by a leader that ends its team.
+    fn is_answering(&self) -> bool {
+        self.phase == Phase::Working && self.signals == 0
     }
 
     /// Longest time until something may become due without an event.
@@ -418,6 +466,7 @@ impl State {
 
     /// Writes down who and what failed, before we end anybody ourselves.
     fn judge(&mut self) {
+        self.outcome.unanswered = self.approver.as_ref().map_or(Vec::new(), Approver::unanswered);
         let members = self.last.members.iter().filter(|m| m.life.has_failed());
         let failed =
             |m: &MemberView| Failed { member: Some(m.name.clone()), what: format!("{} {}", m.name, fate(m)) };

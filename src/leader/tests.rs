@@ -2,6 +2,7 @@
 
 use super::stall::stall;
 use super::state::{Action, Event, GRACE, State, View};
+use crate::config::approvals::Policy;
 use crate::config::plan::{BackendChoice, LeaderDeath, Limits, MemberPlan, Placement, Plan, Restart};
 use crate::launch::{Life, MemberView};
 use crate::protocol::{AgentName, Entry, Status, Task, TeamName};
@@ -40,6 +41,7 @@ fn plan(members: &[(&str, Restart)]) -> Plan {
         cwd: PathBuf::from("/"),
         on_leader_death: LeaderDeath::Keep,
         limits: Limits::default(),
+        approvals: Policy::default(),
         members: members.iter().map(member).collect(),
         tasks: Vec::new(),
     }
@@ -53,6 +55,7 @@ fn view(members: &[(&str, Life)], tasks: &[Task]) -> View {
         tasks: tasks.to_vec(),
         at_rest: Default::default(),
         mail: Vec::new(),
+        asked: Vec::new(),
         is_there: true,
     }
 }

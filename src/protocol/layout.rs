@@ -146,6 +146,14 @@ impl TeamState {
     pub fn key(&self, agent: &AgentName) -> PathBuf {
         self.keys().join(agent.as_str())
     }
+    /// What was asked of the leader, and what was answered.
+    pub fn approvals(&self) -> PathBuf {
+        self.0.join("approvals.jsonl")
+    }
+    /// Held by whoever is just answering, or writing down what is asked.
+    pub fn approvals_lock(&self) -> PathBuf {
+        self.0.join("approvals.lock")
+    }
     /// Logs of the team's processes.
     pub fn logs(&self) -> PathBuf {
         self.0.join("logs")

@@ -3,6 +3,7 @@
 //!
 //! Other programs own these files too, so every shape keeps the fields that it does not know.
 
+pub mod approval;
 pub mod body;
 pub mod delivery;
 pub mod inbox;

@@ -40,6 +40,14 @@ impl TeamStore {
         self.journal(&Line::Withdrawn { id: id.to_owned(), by: from.to_string(), time });
     }
 
+    /// Whether the journal says that a message of this id was put into the inbox of `to`.
+    pub(super) fn is_journaled(&self, id: &str, to: &AgentName) -> Result<bool> {
+        let is_it =
+            |line: &Line| matches!(line, Line::Queued(sent) if sent.id == id && sent.to == to.as_str());
+        let old = lines(&self.state().old_journal())?.iter().any(is_it);
+        Ok(old || lines(&self.state().journal())?.iter().any(is_it))
+    }
+
     /// A journal that cannot be written stops nobody.
     fn journal(&self, line: &Line) {
         if !self.state().dir().is_dir() {

@@ -219,7 +219,7 @@ impl<'a> Mailbox<'a> {
     }
 
     /// Marks messages as read, once their owner's transcript (a script's flushed output) holds them, and prunes: the
-    /// newest `READ_KEPT_MAX` read entries stay, malformed ones are put aside.
+    /// newest `READ_KEPT_MAX` read entries stay, and requests that nobody has answered; malformed ones are put aside.
     ///
     /// # Errors
     /// The lock was not had in time; the messages stay unread then and come again.
@@ -240,11 +240,18 @@ impl<'a> Mailbox<'a> {
         if typed.len() < inbox.slices.len() {
             self.quarantine(bytes, &Damage::Json("malformed entries".to_owned()))?;
         }
+        let open = match self.agent.is_lead() {
+            true => {
+                self.store.open_requests(&typed.iter().map(|(_, entry)| entry.clone()).collect::<Vec<_>>())
+            }
+            false => HashSet::new(),
+        };
+        // What may be pruned, and the slice.
         let mut kept: Vec<(bool, String)> = typed
             .iter()
             .map(|(i, entry)| match identities.contains(&entry.identity()) && !entry.read {
-                true => (true, inbox::marked_read(inbox.slices[*i])),
-                false => (entry.read, inbox.slices[*i].get().to_owned()),
+                true => (!open.contains(&entry.identity()), inbox::marked_read(inbox.slices[*i])),
+                false => (entry.read && !open.contains(&entry.identity()), inbox.slices[*i].get().to_owned()),
             })
             .collect();
         prune(&mut kept);

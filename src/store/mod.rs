@@ -1,6 +1,7 @@
 //! Reads and changes protocol files under lock, and keeps throng's own records. No copy stays in memory across calls:
 //! the disk is the truth. Nobody else opens these files.
 
+mod approvals;
 mod delivery;
 mod event_log;
 mod guard;
@@ -15,6 +16,7 @@ mod spool;
 mod task_board;
 mod team_file;
 
+pub use approvals::{Answer, Answered, Approval, By, Given};
 pub use delivery::Deliveries;
 pub use event_log::EventLog;
 pub use launch_file::{LaunchFile, SessionRecord};

@@ -1,6 +1,7 @@
 //! Our own records of a team: how it was started, and who leads it.
 
 use super::{Error, ProcessRecord, Result, TeamStore};
+use crate::config::approvals::Policy;
 use crate::protocol::AgentName;
 use crate::sys::flock::{self, Flock};
 use crate::sys::process::Process;
@@ -66,6 +67,9 @@ pub struct Manifest {
     pub planned: Vec<AgentName>,
     /// Caps.
     pub limits: LimitsRecord,
+    /// Who answers what its members ask.
+    #[serde(default)]
+    pub approvals: Policy,
     /// Where its members live.
     pub home: HomeRecord,
     /// `pane`, `window` or `session`.

@@ -4,13 +4,18 @@ use super::{Error, Result};
 use std::collections::BTreeMap;
 use std::ffi::CString;
 use std::fs::File;
-use std::io::{self, Read};
+use std::io::{self, Read, Write};
 use std::os::fd::{AsFd, AsRawFd};
 use std::os::unix::process::CommandExt;
 use std::path::Path;
 use std::process::{Command, ExitStatus, Stdio};
-use std::sync::mpsc;
-use std::time::Duration;
+use std::sync::{Arc, Mutex, mpsc};
+use std::time::{Duration, Instant};
+
+/// Output of a program in a conversation that is kept, in bytes.
+const HEARD_BYTES_MAX: usize = 1024 * 1024;
+/// How long the output of a program that has ended may stay open.
+const LAST_WORDS_WITHIN: Duration = Duration::from_millis(500);
 
 /// What a helper program answered.
 #[derive(Debug)]
@@ -62,6 +67,94 @@ fn read_all(from: Option<impl Read>) -> String {
         let _ = from.read_to_end(&mut bytes);
     }
     String::from_utf8_lossy(&bytes).into_owned()
+}
+
+/// How a conversation with a program ended.
+#[derive(Debug)]
+pub enum Conversed {
+    /// It ended by itself.
+    Ended(Answer),
+    /// It took longer than it may.
+    TimedOut,
+    /// Whoever wanted the answer does not any more.
+    Unwanted,
+}
+
+/// Feeds a program some input and hears what it says, at most `limit` and as long as `is_wanted`; then its whole process
+/// group is killed. What it leaves running otherwise lives on. Output beyond 1 MiB is dropped.
+///
+/// # Errors
+/// [`Error::Program`] when it cannot be run.
+pub fn converse(
+    mut command: Command,
+    input: Vec<u8>,
+    limit: Duration,
+    is_wanted: &dyn Fn() -> bool,
+) -> Result<Conversed> {
+    let program = name(&command);
+    let fail = |e: io::Error| Error::Program { program: program.clone(), detail: format!("cannot run: {e}") };
+    command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped()).process_group(0);
+    super::signals::let_all_through_in(&mut command);
+    close_others(&mut command, None);
+    let mut child = command.spawn().map_err(fail)?;
+    if let Some(mut pipe) = child.stdin.take() {
+        // It may end without reading it all.
+        std::thread::spawn(move || pipe.write_all(&input));
+    }
+    let (out, err) = (Heard::of(child.stdout.take()), Heard::of(child.stderr.take()));
+    let begun = Instant::now();
+    let mut pause = Duration::from_millis(1);
+    let status = loop {
+        if let Some(status) = child.try_wait().map_err(fail)? {
+            break status;
+        }
+        let end = match (begun.elapsed() >= limit, is_wanted()) {
+            (true, _) => Some(Conversed::TimedOut),
+            (_, false) => Some(Conversed::Unwanted),
+            _ => None,
+        };
+        if let Some(end) = end {
+            super::process::signal_group(child.id().cast_signed(), nix::sys::signal::Signal::SIGKILL);
+            let _ = child.wait();
+            return Ok(end);
+        }
+        std::thread::sleep(pause);
+        pause = (pause * 2).min(Duration::from_millis(20));
+    };
+    let deadline = Instant::now() + LAST_WORDS_WITHIN;
+    let (stdout, stderr) = (out.text(deadline), err.text(deadline));
+    Ok(Conversed::Ended(Answer { status, stdout, stderr: stderr.trim().to_owned() }))
+}
+
+/// What comes out of a pipe, as it comes: a process that was left behind may hold it open.
+struct Heard {
+    bytes: Arc<Mutex<Vec<u8>>>,
+    thread: Option<std::thread::JoinHandle<()>>,
+}
+
+impl Heard {
+    fn of(pipe: Option<impl Read + Send + 'static>) -> Heard {
+        let bytes = Arc::new(Mutex::new(Vec::new()));
+        let into = Arc::clone(&bytes);
+        let listen = move |mut pipe| {
+            let mut piece = [0; 8192];
+            while let Ok(n @ 1..) = Read::read(&mut pipe, &mut piece) {
+                let Ok(mut heard) = into.lock() else { return };
+                let room = HEARD_BYTES_MAX.saturating_sub(heard.len());
+                heard.extend(&piece[..n.min(room)]);
+            }
+        };
+        let thread = pipe.map(|pipe| std::thread::spawn(move || listen(pipe)));
+        Heard { bytes, thread }
+    }
+
+    /// What was heard until the pipe's end, or the deadline.
+    fn text(&self, deadline: Instant) -> String {
+        while self.thread.as_ref().is_some_and(|t| !t.is_finished()) && Instant::now() < deadline {
+            std::thread::sleep(Duration::from_millis(1));
+        }
+        self.bytes.lock().map_or(String::new(), |bytes| String::from_utf8_lossy(&bytes).into_owned())
+    }
 }
 
 /// Starts a program in a session of its own that nobody of ours has to reap, and returns when it has been executed. It
@@ -194,6 +287,27 @@ mod tests {
         assert!(answer_within(sleep, Duration::from_millis(50)).is_err());
         let missing = answer_within(Command::new("/no/such"), Duration::from_secs(1)).unwrap_err();
         assert!(missing.to_string().contains("/no/such"), "{missing}");
+    }
+
+    #[test]
+    fn a_conversation_is_bounded_and_ends_the_whole_group() {
+        let talk = |script: &str, limit_ms: u64, is_wanted: &dyn Fn() -> bool| {
+            let mut sh = Command::new("sh");
+            sh.args(["-c", script]);
+            converse(sh, b"hello".to_vec(), Duration::from_millis(limit_ms), is_wanted).unwrap()
+        };
+        let Conversed::Ended(answer) = talk("cat; echo err >&2; exit 3", 10_000, &|| true) else { panic!() };
+        assert_eq!((answer.stdout.as_str(), answer.stderr.as_str()), ("hello", "err"));
+        assert_eq!(answer.status.code(), Some(3));
+        let begun = Instant::now();
+        // A child of the program keeps its output open.
+        assert!(matches!(talk("sleep 60 & sleep 60", 50, &|| true), Conversed::TimedOut));
+        assert!(matches!(talk("sleep 60", 60_000, &|| false), Conversed::Unwanted));
+        let Conversed::Ended(left) = talk("sleep 7 & echo said", 10_000, &|| true) else { panic!() };
+        assert_eq!(left.stdout, "said\n");
+        assert!(begun.elapsed() < Duration::from_secs(6), "nobody waited for a sleep");
+        let missing = converse(Command::new("/no/such"), Vec::new(), Duration::from_secs(1), &|| true);
+        assert!(missing.unwrap_err().to_string().contains("/no/such"));
     }
 
     #[test]

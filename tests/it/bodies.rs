@@ -67,12 +67,12 @@ fn probe_j08_a_run_shows_structured_mail_as_sentences() {
     let request = r#"{"type":"permission_request","request_id":"perm-1-a","agent_id":"a","tool_name":"Bash","tool_use_id":"t","description":"","input":{"command":"rm -r target"},"permission_suggestions":[]}"#;
     world.write("t/mail.json", request);
     let file = world.path("t/mail.json");
-    let team = format!(
-        "[team]\nname = \"t\"\n[[member]]\nname = \"a\"\ncommand = [\"throng\", \"send\", \"lead\", \"@{}\"]\n",
-        file.display()
-    );
+    let script = format!("throng send lead @{} && exec throng inbox take --wait", file.display());
+    let team =
+        format!("[team]\nname = \"t\"\n[[member]]\nname = \"a\"\ncommand = [\"sh\", \"-c\", \"{script}\"]\n");
     world.write("t/team.toml", team);
     let outcome = world.throng(["run", "t"]).run();
-    outcome.ok().says("a           asks to use Bash: rm -r target (perm-1-a)");
+    // Nobody was there to ask.
+    outcome.code(7).says("a           asks to use Bash: rm -r target (perm-1-a)");
     world.assert_nothing_left();
 }

@@ -45,7 +45,7 @@ fn every_verbs_help_has_an_example_and_the_shared_flags() {
     );
     help.says("124  timed out").says("3  no such team");
     let mut paths: Vec<Vec<String>> = all.iter().map(|v| vec![v.clone()]).collect();
-    for group in ["inbox", "task"] {
+    for group in ["approvals", "inbox", "task"] {
         let help = world.throng([group, "--help"]).run();
         paths.extend(verbs(&help.ok().stdout).into_iter().map(|v| vec![group.to_owned(), v]));
     }

@@ -11,6 +11,8 @@
 
 mod support;
 
+mod approvals;
+mod approvals_policy;
 mod attach;
 mod bodies;
 mod claude;

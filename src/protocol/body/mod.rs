@@ -7,7 +7,7 @@ mod say;
 
 pub use digest::{input_digest, plan_digest};
 pub use right::{Refusal, Situation, may_say};
-pub use say::{Standing, harmless, line, one_line, quoted, sender};
+pub use say::{Standing, harmless, harmless_lines, line, one_line, quoted, sender};
 
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};

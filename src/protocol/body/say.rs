@@ -83,6 +83,11 @@ pub fn one_line(entry: &Entry, chars_max: usize) -> String {
     said.chars().take(chars_max).collect()
 }
 
+/// A text with all its lines, for a person: control characters are shown, not sent to the terminal.
+pub fn harmless_lines(text: &str) -> String {
+    visible(text, "\n")
+}
+
 /// Without control characters but for line ends, which become `line_end`.
 fn visible(text: &str, line_end: &str) -> String {
     let mut shown = String::with_capacity(text.len());
