@@ -9,6 +9,7 @@ mod context;
 mod delivery;
 mod doctor;
 mod down;
+mod drivers;
 mod env;
 mod error;
 mod gc;
@@ -106,6 +107,8 @@ enum Verb {
     Down(down::Down),
     /// Remove what ended teams left
     Gc(gc::Gc),
+    /// List the agent programs that throng can drive
+    Drivers(drivers::List),
     /// Try out what throng needs on this machine
     Doctor(doctor::Doctor),
     /// Help on a verb, or on the protocol for teammates
@@ -190,6 +193,7 @@ fn dispatch(verb: Option<Verb>, context: &mut Context) -> Result {
         Some(Verb::Stop(verb)) => stop::stop(&verb, context),
         Some(Verb::Down(verb)) => down::down(&verb, context),
         Some(Verb::Gc(verb)) => gc::gc(&verb, context),
+        Some(Verb::Drivers(verb)) => drivers::drivers(&verb, context),
         Some(Verb::Doctor(verb)) => doctor::doctor(&verb, context),
         Some(Verb::Lead(verb)) => lead::lead(&verb, context),
         // Dealt with before there was a configuration.

@@ -7,8 +7,8 @@ use super::out::Paint;
 use super::shown::Shown;
 use super::trust::{Trust, settle};
 use crate::backend;
-use crate::config::Plan;
 use crate::config::plan::{BackendChoice, Word};
+use crate::config::{Drivers, Plan};
 use crate::leader::{self, Led, Outcome, Person, State};
 use crate::protocol::timestamp;
 use crate::store::{KeepTasks, LeaderMode};
@@ -69,7 +69,7 @@ pub struct Born {
 
 /// Reads the team file, and settles what its members' programs would ask.
 pub fn plan(start: &Start, context: &Context) -> Result<Plan> {
-    let mut plan = Plan::read(&start.file)?;
+    let mut plan = Plan::read(&start.file, &Drivers::read(&context.config.environment)?)?;
     if let Some(name) = &context.config.team_flag {
         plan.name = name.clone();
     }

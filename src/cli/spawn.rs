@@ -5,12 +5,12 @@ use super::error::{Failure, Result};
 use super::send::body;
 use super::trust::{Trust, config_dir, settle};
 use crate::backend::{self, Backend};
-use crate::config::Plan;
 use crate::config::approvals::Policy;
 use crate::config::plan::{
-    AgentOptions, BackendChoice, COMMAND, DRIVERS, LeaderDeath, Limits, MemberPlan, PermissionMode,
-    Placement, Restart, Word,
+    AgentOptions, BackendChoice, COMMAND, LeaderDeath, Limits, MemberPlan, PermissionMode, Placement,
+    Restart, Word,
 };
+use crate::config::{Drivers, Plan};
 use crate::driver;
 use crate::launch;
 use crate::leader;
@@ -46,8 +46,8 @@ pub struct Spawn {
     /// First message in its inbox: text, - for standard input, @FILE
     #[arg(long, value_name = "TEXT")]
     prompt: Option<String>,
-    /// What its program is: command, claude
-    #[arg(long, value_name = "DRIVER", default_value = COMMAND, value_parser = driver_word)]
+    /// What its program is: command, claude, or one that 'throng drivers' lists
+    #[arg(long, value_name = "DRIVER", default_value = COMMAND)]
     driver: String,
     #[command(flatten)]
     agent: Agent,
@@ -79,18 +79,15 @@ struct Agent {
     effort: Option<String>,
 }
 
-fn driver_word(word: &str) -> std::result::Result<String, String> {
-    match DRIVERS.contains(&word) {
-        true => Ok(word.to_owned()),
-        false => Err(format!("known: {}", DRIVERS.join(", "))),
-    }
-}
-
 impl Spawn {
     /// The member that is asked for.
-    fn member(&self, name: &AgentName) -> Result<MemberPlan> {
+    fn member(&self, name: &AgentName, drivers: &Drivers) -> Result<MemberPlan> {
         let agent = &self.agent;
         let is_command = self.driver == COMMAND;
+        let entry = drivers.find(&self.driver);
+        if entry.is_none() && !drivers.words().contains(&self.driver.as_str()) {
+            return Err(Failure::usage(drivers.unknown(&self.driver)));
+        }
         let told = agent.agent.is_some() || agent.model.is_some() || agent.effort.is_some();
         if is_command && (told || agent.permission_mode.is_some() || agent.plan_required) {
             let what = "--agent, --model, --effort, --permission-mode and --plan-required";
@@ -101,18 +98,24 @@ impl Spawn {
         }
         let (command, args) =
             if is_command { (self.command.clone(), Vec::new()) } else { (Vec::new(), self.command.clone()) };
+        let agent = AgentOptions {
+            agent: agent.agent.clone(),
+            model: agent.model.clone(),
+            permission_mode: agent.permission_mode.unwrap_or_default(),
+            plan_required: agent.plan_required,
+            effort: agent.effort.clone(),
+            args,
+        };
+        if let Some(Err(option)) = entry.as_ref().map(|entry| entry.check_options(&agent)) {
+            let flag = option.replace('_', "-");
+            return Err(Failure::usage(format!("the driver '{}' has no place for --{flag}", self.driver)));
+        }
         Ok(MemberPlan {
             name: name.clone(),
             driver: self.driver.clone(),
+            entry,
             command,
-            agent: AgentOptions {
-                agent: agent.agent.clone(),
-                model: agent.model.clone(),
-                permission_mode: agent.permission_mode.unwrap_or_default(),
-                plan_required: agent.plan_required,
-                effort: agent.effort.clone(),
-                args,
-            },
+            agent,
             cwd: self.cwd.clone().unwrap_or_default(),
             env: self.env.iter().filter_map(|(key, value)| Some((key.clone(), value.clone()?))).collect(),
             inherit: self
@@ -142,7 +145,7 @@ fn variable(text: &str) -> std::result::Result<(String, Option<String>), String>
 pub fn spawn(verb: &Spawn, context: &mut Context) -> Result {
     let name = AgentName::for_member(&verb.name)?;
     let here = context.config.environment.cwd.clone();
-    let member = verb.member(&name)?;
+    let member = verb.member(&name, &Drivers::read(&context.config.environment)?)?;
     settle(std::slice::from_ref(&member), &here, (&verb.trust, context))?;
     let (store, manifest) = home(verb, &member, context)?;
     let (backend, reason) = match verb.backend {

@@ -227,7 +227,7 @@ mod tests {
         let dir = tempfile::tempdir().unwrap();
         let path = dir.path().join("team.toml");
         std::fs::write(&path, format!("{HEAD}{text}")).unwrap();
-        Plan::read(&path).map_err(|e| {
+        Plan::read(&path, &crate::config::Drivers::built_in().unwrap()).map_err(|e| {
             let error = e.to_string();
             error[error.find("team.toml:").unwrap() + "team.toml:".len()..].to_owned()
         })

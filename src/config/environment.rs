@@ -215,6 +215,11 @@ impl Environment {
         Ok(Layout { config_dir, state_dir, runtime_dir })
     }
 
+    /// The user's folder for configuration: `$XDG_CONFIG_HOME`, else `~/.config`.
+    pub(super) fn config_home(&self) -> Option<PathBuf> {
+        self.path("XDG_CONFIG_HOME").or_else(|| self.path("HOME").map(|home| home.join(".config")))
+    }
+
     /// Whether colour is wanted on a terminal.
     pub fn wants_color(&self) -> bool {
         self.get("NO_COLOR").is_none() && self.get("TERM") != Some("dumb")

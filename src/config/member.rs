@@ -1,6 +1,7 @@
 //! One `[[member]]` of a team file.
 
 use super::Error;
+use super::drivers::{DriverEntry, Drivers};
 use super::plan::{Text, word};
 use super::source::Source;
 use super::word::{PermissionMode, Restart};
@@ -14,8 +15,6 @@ use toml::Spanned;
 pub const COMMAND: &str = "command";
 /// The driver of real Claude Code.
 pub const CLAUDE: &str = "claude";
-/// All of them.
-pub const DRIVERS: [&str; 2] = [COMMAND, CLAUDE];
 
 pub(super) const KEYS: [&str; 15] = [
     "name",
@@ -40,8 +39,10 @@ pub(super) const KEYS: [&str; 15] = [
 pub struct MemberPlan {
     /// Its name.
     pub name: AgentName,
-    /// What kind of program it is: `command`, `claude`.
+    /// What kind of program it is: `command`, `claude`, or a row of the table of drivers.
     pub driver: String,
+    /// That row.
+    pub entry: Option<DriverEntry>,
     /// Program and arguments, for the driver `command`; `{dir}` is replaced already.
     pub command: Vec<String>,
     /// What its agent program is told; nothing for the driver `command`.
@@ -102,6 +103,7 @@ pub(super) fn members(
     source: &Source,
     rows: &[FileMember],
     (dir, inherit): (&Path, &[String]),
+    drivers: &Drivers,
 ) -> Result<Vec<MemberPlan>, Error> {
     let mut members: Vec<MemberPlan> = Vec::new();
     for row in rows {
@@ -116,18 +118,23 @@ pub(super) fn members(
         if let Some(key) = row.env.keys().find(|key| key.is_empty() || key.contains(['=', '\0'])) {
             return Err(source.error(Some(&at), format!("member '{name}': '{key}' is no name of a variable")));
         }
-        let driver = driver(source, row)?;
+        let (driver, entry) = driver(source, row, drivers)?;
         let fill = |text: &String| text.replace("{dir}", &dir.to_string_lossy());
         let (command, agent) = if driver == COMMAND {
             (command(source, row)?.iter().map(fill).collect(), AgentOptions::default())
         } else {
             (Vec::new(), options(source, row, fill)?)
         };
+        if let Some(Err(option)) = entry.as_ref().map(|entry| entry.check_options(&agent)) {
+            let problem = format!("the driver '{driver}' has no place for {option} in its args");
+            return Err(source.error(row.driver.as_ref().map(Spanned::span).as_ref(), problem));
+        }
         members.push(MemberPlan {
             name,
             command,
             agent,
             driver,
+            entry,
             cwd: row.cwd.clone().unwrap_or_default(),
             env: row.env.iter().map(|(key, value)| (key.clone(), fill(value))).collect(),
             inherit: inherit.to_vec(),
@@ -139,12 +146,17 @@ pub(super) fn members(
     Ok(members)
 }
 
-fn driver(source: &Source, row: &FileMember) -> Result<String, Error> {
-    let Some(driver) = &row.driver else { return Ok(COMMAND.to_owned()) };
-    if DRIVERS.contains(&driver.get_ref().as_str()) {
-        return Ok(driver.get_ref().clone());
+fn driver(
+    source: &Source,
+    row: &FileMember,
+    drivers: &Drivers,
+) -> Result<(String, Option<DriverEntry>), Error> {
+    let Some(driver) = &row.driver else { return Ok((COMMAND.to_owned(), None)) };
+    let entry = drivers.find(driver.get_ref());
+    if entry.is_none() && ![COMMAND, CLAUDE].contains(&driver.get_ref().as_str()) {
+        return Err(source.error(Some(&driver.span()), drivers.unknown(driver.get_ref())));
     }
-    Err(source.unknown((&driver.span(), "driver"), driver.get_ref(), &DRIVERS))
+    Ok((driver.get_ref().clone(), entry))
 }
 
 /// Program and arguments of the driver `command`, which has no other options.
@@ -224,7 +236,7 @@ mod tests {
         let path = dir.path().join("team.toml");
         std::fs::write(dir.path().join("p.md"), "Look.\n").unwrap();
         std::fs::write(&path, format!("[team]\nname = \"t\"\n[[member]]\nname = \"a\"\n{member}")).unwrap();
-        let plan = Plan::read(&path).map_err(|e| e.to_string());
+        let plan = Plan::read(&path, &Drivers::built_in().unwrap()).map_err(|e| e.to_string());
         plan.map(|mut plan| plan.members.remove(0))
             .map_err(|e| e.rsplit("team.toml:").next().unwrap().to_owned())
     }

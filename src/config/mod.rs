@@ -1,12 +1,14 @@
 //! Flags, environment and team file become one [`Config`], once. The environment is read nowhere else.
 
 pub mod approvals;
+pub mod drivers;
 mod environment;
 mod member;
 pub mod plan;
 mod source;
 mod word;
 
+pub use drivers::Drivers;
 pub use environment::{Environment, redacted};
 pub use plan::Plan;
 

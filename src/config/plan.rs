@@ -1,12 +1,12 @@
 //! The team file `team.toml` (I2): what a user wants to run, checked strictly before anything starts.
 
-pub use super::member::{AgentOptions, CLAUDE, COMMAND, DRIVERS, MemberPlan};
+pub use super::member::{AgentOptions, CLAUDE, COMMAND, MemberPlan};
 pub use super::word::{BackendChoice, LeaderDeath, PermissionMode, Placement, Restart, Word};
 
 use super::approvals::{self, FileApprovals, Policy};
 use super::source::Source;
 use super::word::words;
-use super::{Error, member};
+use super::{Drivers, Error, member};
 use crate::protocol::{AgentName, TeamName};
 use serde::Deserialize;
 use std::path::{Path, PathBuf};
@@ -24,7 +24,7 @@ pub const MEMORY_FREE_MB_DEFAULT: u64 = 100;
 /// Starts a second that make sense.
 const START_RATES: std::ops::RangeInclusive<f64> = 0.01..=1000.0;
 
-const KEYS: [&str; 5] = ["team", "limits", "approvals", "member", "task"];
+const KEYS: [&str; 6] = ["team", "limits", "approvals", "member", "task", "driver"];
 const TEAM_KEYS: [&str; 6] = ["name", "backend", "placement", "cwd", "inherit_env", "on_leader_death"];
 const LIMITS_KEYS: [&str; 5] = ["agents", "depth", "memory_free_mb", "start_rate_per_s", "run_timeout"];
 const TASK_KEYS: [&str; 5] = ["key", "subject", "description", "owner", "blocked_by"];
@@ -143,11 +143,11 @@ struct FileTask {
 }
 
 impl Plan {
-    /// Reads and checks a team file; `path` may be the directory that holds a `team.toml`.
+    /// Reads and checks a team file, with these drivers and its own; `path` may be the directory that holds a `team.toml`.
     ///
     /// # Errors
     /// File, line and the nearest known word.
-    pub fn read(path: &Path) -> Result<Plan, Error> {
+    pub fn read(path: &Path, drivers: &Drivers) -> Result<Plan, Error> {
         let path = if path.is_dir() { path.join("team.toml") } else { path.to_owned() };
         let path = std::path::absolute(&path).unwrap_or(path);
         let source = Source::read(&path)?;
@@ -155,7 +155,9 @@ impl Plan {
         let file: File = toml::from_str(&source.text)
             .map_err(|e| source.error(e.span().as_ref(), with_way_out(e.message().trim())))?;
         let dir = path.parent().unwrap_or(Path::new("/")).to_owned();
-        let members = member::members(&source, &file.member, (&dir, &file.team.inherit_env))?;
+        let mut drivers = drivers.clone();
+        drivers.add_file(&source)?;
+        let members = member::members(&source, &file.member, (&dir, &file.team.inherit_env), &drivers)?;
         let tasks = tasks(&source, &file, &members)?;
         if tasks.is_empty() {
             for (plan, file) in members.iter().zip(&file.member) {
@@ -221,6 +223,8 @@ fn check_keys(source: &Source) -> Result<(), Error> {
             "team" => ("key of [team]", &TEAM_KEYS),
             "limits" => ("key of [limits]", &LIMITS_KEYS),
             "member" => ("key of [[member]]", &member::KEYS),
+            // The table of drivers checks them.
+            "driver" => continue,
             _ => ("key of [[task]]", &TASK_KEYS),
         };
         match value.get_ref() {
@@ -345,7 +349,7 @@ mod tests {
         let dir = tempfile::tempdir().unwrap();
         let path = dir.path().join("team.toml");
         std::fs::write(&path, text).unwrap();
-        Plan::read(&path)
+        Plan::read(&path, &Drivers::built_in().unwrap())
     }
 
     fn problem(text: &str) -> String {

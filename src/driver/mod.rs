@@ -3,9 +3,11 @@
 
 pub mod claude;
 mod command;
+pub mod letter;
+pub mod table;
 
 use crate::config::Environment;
-use crate::config::plan::{AgentOptions, CLAUDE, MemberPlan};
+use crate::config::plan::{AgentOptions, CLAUDE, COMMAND, MemberPlan};
 use crate::protocol::{AgentName, TeamName};
 use crate::store::{LaunchFile, MailWay, SessionRecord, Sight};
 use std::collections::BTreeMap;
@@ -86,18 +88,23 @@ pub struct Introduction<'a> {
 pub fn prepare(wanted: &Wanted<'_>) -> Result<Prepared, Error> {
     match wanted.plan.driver.as_str() {
         CLAUDE => claude::prepare(wanted),
+        _ if wanted.plan.entry.is_some() => table::prepare(wanted),
         _ => command::prepare(wanted),
     }
 }
 
 /// How mail reaches a driver's program. Claude Code reads its inbox itself and removes what it has read (protocol II.3).
 pub fn mail_way(driver: &str) -> MailWay {
-    if driver == CLAUDE { MailWay::Removed } else { MailWay::Taken }
+    match driver {
+        COMMAND => MailWay::Taken,
+        CLAUDE => MailWay::Removed,
+        _ => MailWay::Typed,
+    }
 }
 
 /// Whether a driver can see what its program is doing.
 pub fn sees(driver: &str) -> bool {
-    driver == CLAUDE
+    driver != COMMAND
 }
 
 /// Completes the arguments of a program that is told who it is.
@@ -139,6 +146,14 @@ fn surroundings(wanted: &Wanted<'_>) -> Result<(PathBuf, BTreeMap<String, String
     let path = wanted.plan.env.get("PATH").map_or(wanted.environment.search_path(), String::as_str);
     env.insert("PATH".to_owned(), bin.map_or(path.to_owned(), |bin| format!("{bin}:{path}")));
     Ok((cwd, env))
+}
+
+/// Where a program of ours would be found, for showing.
+///
+/// # Errors
+/// Nowhere.
+pub fn locate(word: &str, environment: &Environment) -> Result<PathBuf, Error> {
+    find(word, &environment.cwd, environment.search_path())
 }
 
 /// Finds a program as a shell would.

@@ -205,6 +205,7 @@ fn launch_file(spawn: &Spawn<'_>, launch: &str, prepared: Prepared) -> LaunchFil
         driver: spawn.plan.driver.clone(),
         mail: driver::mail_way(&spawn.plan.driver),
         prompt: spawn.plan.prompt.clone().filter(|_| prepared.session.is_some()),
+        entry: spawn.plan.entry.clone(),
         session: prepared.session,
         program: prepared.program,
         argv: prepared.argv,

@@ -23,6 +23,7 @@ fn name(word: &str) -> AgentName {
 fn plan(members: &[(&str, Restart)]) -> Plan {
     let member = |(word, restart): &(&str, Restart)| MemberPlan {
         name: name(word),
+        entry: None,
         driver: "command".into(),
         command: vec!["true".into()],
         agent: Default::default(),

@@ -2,6 +2,7 @@
 //! 0600 and lives until the member is retired.
 
 use super::{Error, MailWay, ProcessRecord, Result, TeamStore};
+use crate::config::drivers::DriverEntry;
 use crate::protocol::{AgentName, Layout, TeamName};
 use crate::sys::atomic_file;
 use serde::{Deserialize, Serialize};
@@ -22,6 +23,9 @@ pub struct LaunchFile {
     /// What kind of program it is; see `driver`.
     #[serde(default = "super::member_file::command")]
     pub driver: String,
+    /// What the table of drivers says of it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub entry: Option<DriverEntry>,
     /// The program, absolute.
     pub program: PathBuf,
     /// Its name and arguments, exactly.

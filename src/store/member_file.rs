@@ -89,7 +89,7 @@ pub enum MailWay {
     Taken,
     /// Its program reads its inbox itself, all the time, and removes what it has read.
     Removed,
-    /// We type it into its program's terminal.
+    /// We give it to its program: typed into its terminal, or as an argument of its next turn.
     Typed,
 }
 

@@ -20,6 +20,7 @@ mod claude_mail;
 mod corners;
 mod delivery;
 mod disk;
+mod drivers;
 mod ending;
 mod example;
 mod faults;

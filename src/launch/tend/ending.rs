@@ -72,15 +72,27 @@ impl Tend {
     }
 
     /// Ends the agent: politely, and surely after `grace`.
-    fn end(&mut self, grace: Duration, why: &'static str) {
+    pub(super) fn end(&mut self, grace: Duration, why: &'static str) {
+        if self.phase == Phase::Running && !self.is_ended_by_line(grace) {
+            self.terminate();
+        }
+        self.end_without_term(grace, why);
+    }
+
+    /// Asks the agent's group to end.
+    pub(super) fn terminate(&self) {
+        self.signal(Signal::SIGTERM);
+        // A stopped process takes TERM only once it goes on.
+        self.signal(Signal::SIGCONT);
+    }
+
+    /// The rest of it, for an agent that was asked already.
+    pub(super) fn end_without_term(&mut self, grace: Duration, why: &'static str) {
         // Told to end while it is being started again: it ends.
         self.is_respawning &= self.ending.is_none();
         self.ending.get_or_insert(why);
         match self.phase {
             Phase::Running => {
-                self.signal(Signal::SIGTERM);
-                // A stopped process takes TERM only once it goes on.
-                self.signal(Signal::SIGCONT);
                 self.phase = Phase::Stopping { kill_at: Instant::now() + grace };
             }
             Phase::Stopping { kill_at } => {

@@ -8,7 +8,10 @@ mod answers;
 mod child;
 mod desk;
 mod ending;
+mod feed;
+mod feeding;
 mod place;
+mod post;
 mod screen;
 mod seen;
 mod typed;
@@ -23,6 +26,7 @@ use crate::sys::process::{self, Process};
 use crate::sys::pty::{self, Size};
 use child::Child;
 use desk::{Desk, Request};
+use feeding::Feeding;
 use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
 use nix::sys::signal::{SigSet, Signal};
 use nix::sys::signalfd::{SfdFlags, SignalFd};
@@ -67,6 +71,8 @@ struct Tend {
     record: MemberRecord,
     screen: Screen,
     seeing: Seeing,
+    /// What is done for a program of the table of drivers.
+    feeding: Option<Feeding>,
     terminal: Option<Terminal>,
     typed: Typed,
     desk: Desk,
@@ -133,6 +139,7 @@ pub fn tend(launch: LaunchFile, place: PlaceRecord, term: &str) -> io::Result<()
         term: if terminal.is_some() { term.to_owned() } else { "xterm-256color".to_owned() },
         terminal,
         seeing: Seeing::default(),
+        feeding: Feeding::of(&launch, &store),
         child: None,
         phase: Phase::Running,
         ending: None,
@@ -188,6 +195,7 @@ impl Tend {
                 self.record.sight = None;
                 self.set_state(MemberState::Ready { process });
                 self.begin_to_see();
+                self.begin_to_feed();
                 if self.record.sight.is_none() {
                     self.save();
                     self.note_ready();
@@ -262,6 +270,7 @@ impl Tend {
         }
         self.serve();
         self.see();
+        self.feed();
         self.pass_time();
         Ok(())
     }
@@ -284,6 +293,13 @@ impl Tend {
         let printing = self.child.iter().filter(|c| !c.has_closed_output);
         let flags = |c: &Child| c.input.as_ref().map_or(PollFlags::POLLIN, in_and_out);
         fds.extend(printing.map(|c| PollFd::new(c.output.as_fd(), flags(c))));
+        // Its bytes are read with the mail.
+        fds.extend(
+            self.feeding
+                .iter()
+                .filter_map(Feeding::post)
+                .map(|post| PollFd::new(post.as_fd(), PollFlags::POLLIN)),
+        );
         let timeout = match self.deadline() {
             Some(at) => at.saturating_duration_since(Instant::now()) + Duration::from_millis(1),
             None => Duration::MAX,
@@ -312,7 +328,11 @@ impl Tend {
         let reopened = self.child.as_ref().filter(|c| c.has_closed_output && self.launch.tty);
         let reopened = reopened.map(|_| Instant::now() + REOPENED_EVERY);
         let seeing = self.child.as_ref().and_then(|_| self.seeing.due());
-        phase.into_iter().chain(self.look_for_leader_at).chain(reopened).chain(seeing).min()
+        let feeding = self.feeding.as_ref().and_then(|feeding| match (&self.child, self.ending) {
+            (Some(_), None) => feeding.due(),
+            _ => feeding.end_due(),
+        });
+        phase.into_iter().chain(self.look_for_leader_at).chain(reopened).chain(seeing).chain(feeding).min()
     }
 
     /// Takes what the agent printed to log, screen and whoever looks.
@@ -339,6 +359,7 @@ impl Tend {
                     self.type_in(answers.as_bytes());
                 }
                 self.has_printed();
+                self.is_to_be_fed();
                 Output::Some
             }
             Err(e) if matches!(e.kind(), io::ErrorKind::WouldBlock | io::ErrorKind::Interrupted) => {
@@ -357,6 +378,7 @@ impl Tend {
         match terminal.read() {
             Some(bytes) => {
                 let bytes = self.typed.pass(bytes);
+                self.person_typed(&bytes);
                 self.type_in(&bytes);
             }
             None => {
@@ -430,7 +452,10 @@ impl Tend {
                         client.answer(&json!({"attached": true}));
                         client.push(&self.screen.drawing());
                     }
-                    Request::Input(bytes) => self.type_in(&bytes),
+                    Request::Input(bytes) => {
+                        self.person_typed(&bytes);
+                        self.type_in(&bytes);
+                    }
                     Request::Resize(size) if self.terminal.is_none() => self.resize(size),
                     Request::Resize(_) => {}
                     Request::Unknown => client.refuse("unknown request"),

@@ -75,6 +75,16 @@ impl Screen {
         format!("{}\n", text.trim_end())
     }
 
+    /// Row of the cursor, from 0.
+    pub(super) fn cursor_row(&self) -> usize {
+        usize::from(self.picture.screen().cursor_position().0)
+    }
+
+    /// Whether the program has asked for pastes to be marked as such.
+    pub(super) fn wants_bracketed_paste(&self) -> bool {
+        self.picture.screen().bracketed_paste()
+    }
+
     /// The bytes that draw the picture on a cleared terminal.
     pub(super) fn drawing(&self) -> Vec<u8> {
         let mut bytes = b"\x1b[2J\x1b[H".to_vec();

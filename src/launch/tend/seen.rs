@@ -89,7 +89,13 @@ impl Tend {
         self.seeing.look_at = None;
         let Some(doing) = self.record.sight.as_ref().map(|s| s.doing) else { return };
         let is_starting = doing == Doing::Starting;
-        let mut sight = driver::sight(&self.launch.driver, &self.screen.text());
+        let mut sight = match self.sight_of_table() {
+            Some((sight, look_again)) => {
+                self.seeing.look_at = look_again;
+                sight
+            }
+            None => driver::sight(&self.launch.driver, &self.screen.text()),
+        };
         if is_starting {
             self.seeing.look_at = Some(now + FIRST_POLL_EVERY);
             let is_dialog = sight.as_ref().is_some_and(|s| s.doing == Doing::NeedsHuman);

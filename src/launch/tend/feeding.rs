@@ -1,0 +1,302 @@
+//! What `tend` does for a program of the table of drivers: it reads the state off the screen, and gives mail by typing.
+
+use super::Tend;
+use super::feed::{Act, Feed, View};
+use super::post::Post;
+use crate::config::drivers::MailForm;
+use crate::driver::letter;
+use crate::driver::table::Eyes;
+use crate::protocol::body::{Body, Idle, ShutdownApproved};
+use crate::protocol::{Entry, timestamp};
+use crate::store::{Doing, LaunchFile, Sight, TeamStore};
+use crate::sys::atomic_file;
+use std::path::Path;
+use std::time::{Duration, Instant, SystemTime};
+
+/// Grace of a program that the leader asked to shut down.
+const SHUT_DOWN_WITHIN: Duration = Duration::from_secs(10);
+/// A shorter grace leaves no time for a line that ends the program.
+const LINE_TAKES: Duration = Duration::from_secs(2);
+/// Pause between that line and the keys that send it: programs take quick keys for a part of a paste.
+const SUBMIT_AFTER: Duration = Duration::from_millis(300);
+/// How often a dialog is answered, and how long it must stand before.
+const ANSWERS_MAX: u32 = 3;
+const DIALOG_STANDS: Duration = Duration::from_millis(400);
+
+/// A program of the table.
+pub(super) struct Feeding {
+    eyes: Eyes,
+    /// Nothing, where the program is given its mail as arguments.
+    typed: Option<(Feed, Post)>,
+    look_at: Option<Instant>,
+    printed_at: Instant,
+    dialog_since: Option<Instant>,
+    answers: u32,
+    /// The line that ends it, and the keys that send it.
+    end: Option<(String, String)>,
+    submit_at: Option<Instant>,
+    /// It was typed the line that ends it; without an effect it gets TERM then.
+    pub(super) term_at: Option<Instant>,
+}
+
+impl Feeding {
+    /// For a member whose program stands in the table.
+    pub(super) fn of(launch: &LaunchFile, store: &TeamStore) -> Option<Feeding> {
+        let entry = launch.entry.as_ref()?;
+        let typed = (entry.mail == MailForm::Type).then(|| {
+            let preamble = letter::preamble(&launch.agent, &launch.team);
+            let dir = store.state().dir().join("letters").join(launch.agent.as_str());
+            let post = Post::open(store, &launch.agent).ok()?;
+            Some((Feed::new(&launch.agent, preamble, (entry, dir)), post))
+        });
+        let end = entry.end.as_ref().map(|line| (format!("{}{line}", entry.clear), entry.submit.clone()));
+        Some(Feeding {
+            eyes: Eyes::of(entry),
+            typed: typed.flatten(),
+            look_at: None,
+            printed_at: Instant::now(),
+            dialog_since: None,
+            answers: 0,
+            end,
+            submit_at: None,
+            term_at: None,
+        })
+    }
+
+    pub(super) fn post(&self) -> Option<&Post> {
+        self.typed.as_ref().map(|(_, post)| post)
+    }
+
+    pub(super) fn due(&self) -> Option<Instant> {
+        self.look_at.into_iter().chain(self.end_due()).min()
+    }
+
+    /// When the end goes on, once it has begun.
+    pub(super) fn end_due(&self) -> Option<Instant> {
+        self.submit_at.into_iter().chain(self.term_at).min()
+    }
+
+    /// Begins the end by the program's own line, if it has one and there is time for it. Answers the line.
+    fn end_line(&mut self, grace: Duration) -> Option<String> {
+        let (line, _) = self.end.as_ref().filter(|_| grace >= LINE_TAKES)?;
+        let now = Instant::now();
+        (self.submit_at, self.term_at) = (Some(now + SUBMIT_AFTER), Some(now + grace / 2));
+        Some(line.clone())
+    }
+
+    /// What the screen tells; trouble with the mail counts more, and a dialog that is answered by itself does not count.
+    fn sight(&self, screen: &str) -> Option<Sight> {
+        let sight = self.eyes.sight(screen, self.printed_at.elapsed())?;
+        if sight.doing == Doing::NeedsHuman
+            && self.answers < ANSWERS_MAX
+            && self.eyes.answer(screen).is_some()
+        {
+            return None;
+        }
+        let trouble =
+            self.typed.as_ref().and_then(|(feed, _)| feed.trouble()).filter(|_| sight.doing == Doing::Idle);
+        Some(trouble.map_or(sight, |why| Sight::of_a_person(why.to_owned())))
+    }
+}
+
+/// What reached a terminal as an answer of another terminal, not from a person.
+fn is_report(bytes: &[u8]) -> bool {
+    match bytes {
+        [0x1b, b'[', b'I' | b'O'] => true,
+        [0x1b, b'[', .., last] => matches!(last, b'R' | b'c' | b'n' | b'y' | b'u') && bytes.len() < 64,
+        [0x1b, b']' | b'P' | b'_', ..] => true,
+        _ => false,
+    }
+}
+
+impl Tend {
+    /// The program was started.
+    pub(super) fn begin_to_feed(&mut self) {
+        let Some(feeding) = &mut self.feeding else { return };
+        let now = Instant::now();
+        (feeding.printed_at, feeding.answers, feeding.dialog_since) = (now, 0, None);
+        (feeding.submit_at, feeding.term_at) = (None, None);
+        feeding.look_at = Some(now);
+        if let Some((feed, _)) = &mut feeding.typed {
+            feed.begin_anew();
+        }
+    }
+
+    /// It has printed something.
+    pub(super) fn is_to_be_fed(&mut self) {
+        let Some(feeding) = &mut self.feeding else { return };
+        feeding.printed_at = Instant::now();
+        feeding.look_at.get_or_insert(feeding.printed_at + Duration::from_millis(100));
+    }
+
+    /// Somebody typed at its terminal.
+    pub(super) fn person_typed(&mut self, bytes: &[u8]) {
+        if is_report(bytes) {
+            return;
+        }
+        if let Some((feed, _)) = self.feeding.as_mut().and_then(|feeding| feeding.typed.as_mut()) {
+            feed.person_typed(Instant::now());
+        }
+    }
+
+    /// What a program of the table is doing, and when its silence will say more.
+    pub(super) fn sight_of_table(&self) -> Option<(Option<Sight>, Option<Instant>)> {
+        let feeding = self.feeding.as_ref()?;
+        let sight = feeding.sight(&self.screen.text());
+        let quiet_at = feeding.eyes.quiet().map(|quiet| feeding.printed_at + quiet);
+        Some((sight, quiet_at.filter(|at| *at > Instant::now())))
+    }
+
+    /// Gives mail, if it is time to.
+    pub(super) fn feed(&mut self) {
+        let now = Instant::now();
+        let Some(mut feeding) = self.feeding.take() else { return };
+        if let Some((feed, post)) = &mut feeding.typed
+            && let Some(unread) = post.news()
+        {
+            feed.has_mail(unread);
+            feeding.look_at.get_or_insert(now);
+        }
+        let is_ready = self.record.sight.as_ref().is_some_and(|s| s.doing != Doing::Starting);
+        if feeding.submit_at.is_some_and(|at| now >= at) {
+            feeding.submit_at = None;
+            let keys = feeding.end.as_ref().map_or_else(Vec::new, |(_, keys)| keys.clone().into_bytes());
+            self.type_in(&keys);
+        }
+        if feeding.term_at.is_some_and(|at| now >= at) {
+            feeding.term_at = None;
+            self.terminate();
+        }
+        if self.child.is_some() && self.ending.is_none() && feeding.look_at.is_some_and(|at| now >= at) {
+            feeding.look_at = None;
+            let screen = self.screen.text();
+            self.answer_dialog(&mut feeding, &screen);
+            if is_ready {
+                self.step(&mut feeding, &screen);
+            }
+        }
+        self.feeding = Some(feeding);
+    }
+
+    fn answer_dialog(&mut self, feeding: &mut Feeding, screen: &str) {
+        let Some(keys) = feeding.eyes.answer(screen) else {
+            feeding.dialog_since = None;
+            return;
+        };
+        let now = Instant::now();
+        let since = *feeding.dialog_since.get_or_insert(now);
+        if now < since + DIALOG_STANDS {
+            feeding.look_at = Some(since + DIALOG_STANDS);
+        } else if feeding.answers < ANSWERS_MAX {
+            let keys = keys.as_bytes().to_vec();
+            (feeding.answers, feeding.dialog_since) = (feeding.answers + 1, None);
+            feeding.look_at = Some(now + DIALOG_STANDS);
+            self.type_in(&keys);
+        }
+    }
+
+    fn step(&mut self, feeding: &mut Feeding, screen: &str) {
+        let now = Instant::now();
+        let Some((feed, post)) = &mut feeding.typed else { return };
+        let sight = feeding.eyes.sight(screen, feeding.printed_at.elapsed());
+        let lowest = feeding.eyes.lowest(screen);
+        let view = View {
+            now,
+            doing: sight.map(|s| s.doing),
+            screen,
+            lowest: &lowest,
+            cursor: self.screen.cursor_row(),
+            idle_row: feeding.eyes.idle_row(screen),
+            shows_paste: feeding.eyes.shows_paste(screen),
+            is_bracketed: self.screen.wants_bracketed_paste(),
+        };
+        let had_trouble = feed.trouble().is_some();
+        let acts = feed.step(&view);
+        // What it does is seen anew, with its trouble.
+        if had_trouble != feed.trouble().is_some() {
+            self.has_printed();
+        }
+        let mut request = None;
+        for act in acts {
+            match act {
+                Act::Keys(keys) => self.type_in(&keys),
+                Act::Put(path, text) => put(&path, &text),
+                Act::Taken(identity) => post.mark_read(identity),
+                Act::TurnEnded(said) => post.send(self.idle_notice(said, &feeding.eyes)),
+                Act::ShutDown(text) => {
+                    post.send(self.agreement(&text));
+                    request = Some(text);
+                }
+            }
+        }
+        feeding.look_at = match (feeding.look_at, feed.due(now)) {
+            (Some(a), Some(b)) => Some(a.min(b)),
+            (a, b) => a.or(b),
+        };
+        if request.is_some() {
+            self.end_by_line(feeding, SHUT_DOWN_WITHIN, "it was asked to shut down");
+        }
+    }
+
+    fn entry(&self, body: &Body) -> Entry {
+        let id = uuid::Uuid::new_v4().to_string();
+        Entry::new(self.launch.agent.as_str(), &body.to_text(), &timestamp::format(SystemTime::now()), &id)
+    }
+
+    /// What a mate tells its leader when its turn has ended.
+    fn idle_notice(&self, said: String, eyes: &Eyes) -> Entry {
+        let failure = eyes.failure(&said);
+        let idle = Idle {
+            from: self.launch.agent.to_string(),
+            timestamp: timestamp::format(SystemTime::now()),
+            idle_reason: if failure.is_some() { "failed" } else { "available" }.to_owned(),
+            failure_reason: failure,
+            result: Some(said).filter(|text| !text.is_empty()),
+            ..Idle::default()
+        };
+        self.entry(&Body::Idle(idle.bounded()))
+    }
+
+    /// A mate's answer to a request to shut down.
+    fn agreement(&self, request: &str) -> Entry {
+        let body = Body::parse(request);
+        let approved = ShutdownApproved {
+            request_id: body.request_id().unwrap_or_default().to_owned(),
+            from: self.launch.agent.to_string(),
+            timestamp: timestamp::format(SystemTime::now()),
+            ..ShutdownApproved::default()
+        };
+        let answer = Body::ShutdownApproved(approved);
+        let mut entry = self.entry(&answer);
+        entry.text = answer.to_text_answering(request);
+        entry
+    }
+
+    /// Ends a program by the line that its row names, where there is one; it gets TERM when half the grace is over.
+    fn end_by_line(&mut self, feeding: &mut Feeding, grace: Duration, why: &'static str) {
+        match feeding.end_line(grace) {
+            Some(line) => {
+                self.type_in(line.as_bytes());
+                self.end_without_term(grace, why);
+            }
+            None => self.end(grace, why),
+        }
+    }
+
+    /// Types the line that ends the program, if it waits for input. Answers whether it did; TERM follows then.
+    pub(super) fn is_ended_by_line(&mut self, grace: Duration) -> bool {
+        let is_idle = self.record.sight.as_ref().is_some_and(|s| s.doing == Doing::Idle);
+        let line = self.feeding.as_mut().filter(|_| is_idle).and_then(|feeding| feeding.end_line(grace));
+        line.as_ref().map(|line| self.type_in(line.as_bytes())).is_some()
+    }
+}
+
+/// A long message, for the member alone. If it cannot be written, the name that is typed leads nowhere, and that is said.
+fn put(path: &Path, text: &str) {
+    let dir = path.parent().map_or(Ok(()), atomic_file::make_private_dir);
+    if let Err(e) =
+        dir.and_then(|()| atomic_file::write_unsynced(path, text.as_bytes(), atomic_file::PRIVATE))
+    {
+        tracing::error!(path = %path.display(), error = %e, "message not put into its file");
+    }
+}
