@@ -26,6 +26,7 @@ fn main() {
     let words: Vec<&str> = args.iter().map(String::as_str).collect();
     match words[..] {
         ["writer", root, number, messages] => writer(Path::new(root), number, messages.parse().unwrap()),
+        ["lines", root, team] => lines(&team_at(Path::new(root), team)),
         [] | ["all"] => {
             let bench = Bench::new();
             bench.writers();
@@ -41,12 +42,30 @@ fn main() {
 }
 
 fn store(root: &Path) -> TeamStore {
+    team_at(root, "bench")
+}
+
+fn team_at(root: &Path, team: &str) -> TeamStore {
     let layout = Layout {
         config_dir: root.join("claude"),
         state_dir: root.join("state"),
         runtime_dir: root.join("run/throng"),
     };
-    Store::new(layout, BUDGET).team(&TeamName::new("bench").unwrap())
+    Store::new(layout, BUDGET).team(&TeamName::new(team).unwrap())
+}
+
+/// A long-lived writer of `scripts/chaos`: sends each line, an object of `to`, `from` and `text`, and says what became of it.
+fn lines(store: &TeamStore) {
+    for line in std::io::stdin().lock().lines() {
+        let letter: serde_json::Value = serde_json::from_str(&line.unwrap()).unwrap();
+        let part = |key: &str| letter[key].as_str().unwrap();
+        let id = uuid::Uuid::new_v4().to_string();
+        let entry = Entry::new(part("from"), part("text"), &timestamp::format(SystemTime::now()), &id);
+        match store.mailbox(&AgentName::new(part("to")).unwrap()).append(&entry) {
+            Ok(()) => println!("ok"),
+            Err(e) => println!("failed {e}"),
+        }
+    }
 }
 
 /// A long-lived writer of ours: waits for a line, sends, prints one latency in microseconds a message, then its errors.

@@ -7,6 +7,7 @@ use super::out::age;
 use crate::protocol::delivery::StateChanges;
 use crate::protocol::{AgentName, Entry, body};
 use crate::store::{MailWatch, TeamStore, Unread};
+use crate::sys::fault;
 use serde_json::{Value, json};
 use std::collections::HashSet;
 use std::io::Write;
@@ -163,6 +164,7 @@ fn take(verb: &Take, context: &mut Context) -> Result {
                 }
             }
             // Only now does the reader have them.
+            fault::point("printed");
             let ids: Vec<String> = entries.iter().map(Entry::identity).collect();
             return Ok(mailbox.mark_read(&ids)?);
         }

@@ -21,6 +21,7 @@ use crate::launch::{self, Spawn};
 use crate::protocol::delivery::StateChanges;
 use crate::protocol::{AgentName, Entry, approval, timestamp};
 use crate::store::{Answer, LeaderMode, Manifest, TeamStore};
+use crate::sys::fault;
 use crate::sys::process::Process;
 use crate::sys::signals::HeldBack;
 use crate::sys::socket::Waker;
@@ -92,6 +93,7 @@ pub async fn lead(
                 // A line in a file, in the order of the actions.
                 Action::Note(kind, fields) => led.store.note(kind, &fields),
                 Action::Deliver(entries) => {
+                    fault::point("lead:mail");
                     // What is asked is told with its number.
                     let is_request = |e: &Entry| !approval::requests(std::slice::from_ref(e)).is_empty();
                     for entry in entries.iter().filter(|e| changes.is_news(e) && !is_request(e)) {
@@ -152,6 +154,7 @@ fn perform(led: &Arc<Led>, action: Action, events: &mpsc::UnboundedSender<Event>
                 None
             }
             Action::Deliver(entries) => {
+                fault::point("lead:shown");
                 let ids: Vec<String> = entries.iter().map(Entry::identity).collect();
                 if let Err(e) = led.store.mailbox(&AgentName::lead()).mark_read(&ids) {
                     tracing::error!(error = %e, "mail not marked");

@@ -59,6 +59,20 @@ impl TeamStore {
         Ok(Locked { lock, turn, temporary })
     }
 
+    /// Removes what a writer of `target` left that died: its temporary file and its lock directory; the stale lock directory
+    /// of whatever is not there any more goes too. Waits for nobody.
+    pub(super) fn clear_after_dead(&self, target: &Path) -> Result<()> {
+        let turn = self.queue(target)?.map(|queue| queue.try_turn()).transpose()?.flatten();
+        if let Some((turn, dead)) = turn.as_ref().and_then(|turn| Some((turn, turn.abandoned()?))) {
+            lock_dir::remove_abandoned(target, dead)?;
+            turn.retract()?;
+        }
+        if !target.exists() {
+            lock_dir::remove_stale(target)?;
+        }
+        Ok(())
+    }
+
     /// Changes `target` under its lock. `change` gets the present bytes and answers the new ones (`None`: leave it) and
     /// a result. It may be called again, if another program wrote meanwhile without the lock.
     pub(super) fn change<T>(

@@ -113,6 +113,13 @@ impl Queue {
             Err(file) => return Ok(Err(file)),
         };
         let me = Process::current();
+        let left = self.record()?.map(|left| Process { pid: left.pid, start: left.start });
+        if left.is_some_and(|holder| holder != me && holder.is_alive()) {
+            // Either it is just ending, or flock excludes nobody on this file system (probe Q122): then the record does,
+            // and the lock directory.
+            drop(flock);
+            return Ok(Err(self.file()?));
+        }
         let record = Record { pid: me.pid, start: me.start, ..Record::default() };
         let mut turn = Turn { queue: self.clone(), abandoned: None, record, _flock: flock };
         turn.recover()?;

@@ -211,6 +211,20 @@ pub fn remove_abandoned(target: &Path, identity: Identity) -> Result<bool> {
     }
 }
 
+/// Removes the lock of `target`, whosesoever, if it is stale now.
+///
+/// # Errors
+/// The file system's.
+pub fn remove_stale(target: &Path) -> Result<()> {
+    let path = path_of(target);
+    match fs::symlink_metadata(&path) {
+        Ok(meta) if meta.is_dir() && Identity::of(&meta).age_s() > STALE.as_secs_f64() => {
+            take_away(&path, Identity::of(&meta)).map(drop)
+        }
+        _ => Ok(()),
+    }
+}
+
 /// Takes a stale lock away: renamed first, since two waiters may both have judged it stale, then looked at again, and
 /// put back if it was not what we judged. Answers whether the path may be free now.
 fn take_away(path: &Path, judged: Identity) -> Result<bool> {

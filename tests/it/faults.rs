@@ -71,3 +71,25 @@ fn a_down_that_was_killed_can_be_said_again() {
         world.assert_nothing_left();
     }
 }
+
+/// A change of a task that is killed leaves nothing that stays or that anybody has to wait for, whatever comes next, even if
+/// nobody ever changes that task again.
+#[test]
+fn probe_q121_a_task_change_killed_at_any_step_is_cleared_away_by_the_next_one() {
+    let changes: [&[&str]; 3] = [&["add", "new"], &["claim", "1"], &["delete", "1"]];
+    for (change, step) in
+        changes.iter().flat_map(|c| ["signed", "prepared", "intended", "renamed"].map(|s| (c, s)))
+    {
+        let world = World::new();
+        let team = world.plant_team("demo", &["bob"]);
+        std::fs::create_dir_all(team.state_dir()).unwrap();
+        let task = |args: &[&str]| world.throng(["task"]).args(args).args(["--team", "demo"]);
+        task(&["add", "first"]).run().ok();
+        task(change).env("THRONG_FAULT", step).run().signalled(Signal::SIGKILL);
+        let next = task(&["add", "next"]).run();
+        let quick = next.took < std::time::Duration::from_secs(9);
+        next.ok().check(&format!("{step}: a dead writer's lock is not waited for"), quick);
+        world.throng(["task", "list", "--team", "demo"]).run().ok().says("next");
+        world.assert_nothing_left();
+    }
+}

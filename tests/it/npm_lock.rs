@@ -9,7 +9,7 @@ use std::time::Duration;
 
 /// Where the package lies. Without it the test is skipped, loudly, and fails where all must be there.
 #[allow(clippy::disallowed_methods, reason = "the tester's own word to the tests")]
-fn package() -> Option<PathBuf> {
+pub fn package() -> Option<PathBuf> {
     let dir = std::env::var_os("THRONG_TEST_NPM").map(PathBuf::from);
     let dir = dir.filter(|dir| dir.join("node_modules/proper-lockfile").is_dir());
     if dir.is_none() {

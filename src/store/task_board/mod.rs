@@ -95,7 +95,8 @@ impl<'a> TaskBoard<'a> {
             for word in &new.blocked_by {
                 task.blocked_by.push(self.called(&all, word)?.id.clone());
             }
-            atomic_file::write(&self.file(&task.id), &render(&task), atomic_file::SHARED)?;
+            // Under its own lock too, so that whoever comes next removes what a killed writer leaves.
+            self.store.change(&self.file(&task.id), |_| Ok((Some(render(&task)), ())))?;
             self.keep(&task.id, Some(&task));
             for id in &task.blocked_by {
                 self.change_one(id, |blocker| {
@@ -136,7 +137,8 @@ impl<'a> TaskBoard<'a> {
             let task = self.called(&all, word)?.clone();
             // Before the file goes, so that no crash can give its id again.
             let mark = self.highest_id()?.to_string();
-            atomic_file::write(&self.dir.join(".highwatermark"), mark.as_bytes(), atomic_file::SHARED)?;
+            self.store
+                .change(&self.dir.join(".highwatermark"), |_| Ok((Some(mark.clone().into_bytes()), ())))?;
             {
                 let path = self.file(&task.id);
                 let _lock = self.store.lock(&path)?;
@@ -295,7 +297,22 @@ impl<'a> TaskBoard<'a> {
             let _ = std::fs::remove_dir(&self.dir);
             return Err(Error::NoTeam(self.store.name.clone()));
         }
+        self.sweep();
         act()
+    }
+
+    /// Removes what killed changes of single tasks left; the list's lock is held by the caller, and nobody of ours changes
+    /// a task without it.
+    fn sweep(&self) {
+        let Ok(entries) = std::fs::read_dir(&self.dir) else { return };
+        for entry in entries.filter_map(|e| e.ok()?.file_name().into_string().ok()) {
+            let target = entry.strip_suffix(".lock").filter(|name| *name != ".lock" && !name.is_empty());
+            if let Some(target) = target
+                && let Err(e) = self.store.clear_after_dead(&self.dir.join(target))
+            {
+                tracing::warn!(error = %e, target, "what a killed change left stays");
+            }
+        }
     }
 
     /// Changes one task under its own lock; the list's is held by the caller.
