@@ -45,7 +45,7 @@ impl Stage {
     }
 
     /// A user message to the model that contains all of these.
-    fn model_has_read(&self, words: &[&str]) -> bool {
+    pub fn model_has_read(&self, words: &[&str]) -> bool {
         let all = self.model.requests();
         all.iter().any(|request| {
             let messages = request["messages"].to_string();

@@ -18,6 +18,7 @@ mod bodies;
 mod chaos;
 mod claude;
 mod claude_mail;
+mod claude_team;
 mod corners;
 mod delivery;
 mod disk;

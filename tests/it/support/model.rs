@@ -25,7 +25,7 @@ impl Part {
         Part { trigger: trigger.to_owned(), steps }
     }
 
-    /// Agrees to end when it is asked to. `{request_id}` stands for the last one that was named.
+    /// Agrees to end when it is asked to. `{request_id}` stands for the last one that was named, as `{plan_file}` does.
     pub fn that_ends() -> Part {
         let answer = json!({"type": "shutdown_response", "request_id": "{request_id}", "approve": true});
         Part::new(
@@ -185,7 +185,12 @@ fn reply(body: &Value, parts: &[Part]) -> Vec<Value> {
         let at = all.rfind(&format!("\"{key}\":\"")).map(|at| at + key.len() + 4);
         at.and_then(|at| all[at..].split('"').next()).unwrap_or("none").to_owned()
     };
-    let text = json!(step).to_string().replace("{request_id}", &named("requestId"));
+    let plan_file =
+        all.split(['"', ' ', '\n', '`']).rfind(|word| word.contains("/plans/") && word.ends_with(".md"));
+    let text = json!(step)
+        .to_string()
+        .replace("{request_id}", &named("requestId"))
+        .replace("{plan_file}", plan_file.unwrap_or("none"));
     let mut blocks: Vec<Value> = serde_json::from_str(&text).unwrap();
     for block in blocks.iter_mut().filter(|block| block["type"] == "tool_use") {
         block["id"] = json!(format!("toolu_{}", uuid::Uuid::new_v4().simple()));
