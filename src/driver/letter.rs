@@ -62,9 +62,9 @@ fn mark(identity: &str) -> String {
 /// What an agent is told before its first message.
 pub fn preamble(agent: &AgentName, team: &TeamName) -> String {
     format!(
-        "You are {agent}, a teammate in the team {team}. Messages of others are typed to you here, quoted in \
-         <teammate-message> tags that name their sender. Others do not see what you write here: to answer, run \
-         `throng send team-lead 'TEXT'`, or another teammate's name in place of team-lead. `throng task list` shows \
+        "You are {agent}, a teammate in the team {team}. Messages of others are typed to you here, quoted in tags that \
+         name their sender (& < > in them are written as in HTML). Others do not see what you write here: to answer, \
+         run `throng send team-lead 'TEXT'`, or another teammate's name in place of team-lead. `throng task list` shows \
          the team's tasks, `throng task claim ID` takes one, `throng task done ID` completes it. `throng help` shows more."
     )
 }

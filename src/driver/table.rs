@@ -223,7 +223,7 @@ mod tests {
     #[test]
     fn dialogs_count_more_than_work_and_work_more_than_idleness() {
         let row = entry(
-            "program = \"p\"\nlines = 3\nidle = [\"^> \"]\nworking = [\"esc\"]\nquiet_ms = 5\ndialogs = [{ text = \"trust\", name = \"the dialog\" }]",
+            "program = \"p\"\nlines = 3\nidle = [\"^>\"]\nworking = [\"esc\"]\nquiet_ms = 5\ndialogs = [{ text = \"trust\", name = \"the dialog\" }]",
         );
         let eyes = Eyes::of(&row);
         let doing = |screen: &str, quiet| eyes.sight(screen, Duration::from_millis(quiet)).map(|s| s.doing);

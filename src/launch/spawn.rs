@@ -204,7 +204,7 @@ fn launch_file(spawn: &Spawn<'_>, launch: &str, prepared: Prepared) -> LaunchFil
         launch: launch.to_owned(),
         driver: spawn.plan.driver.clone(),
         mail: driver::mail_way(&spawn.plan.driver),
-        prompt: spawn.plan.prompt.clone().filter(|_| prepared.session.is_some()),
+        prompt: spawn.plan.prompt.clone().filter(|_| driver::sees(&spawn.plan.driver)),
         entry: spawn.plan.entry.clone(),
         session: prepared.session,
         program: prepared.program,

@@ -1,11 +1,14 @@
 //! Programs of the table of drivers (B12): what is typed to them, when, and what their screens tell. The program is a
 //! small one of our own (`fakes/typed_agent.py`), described by a table of the test.
 
-use crate::support::{World, fake, until, until_some};
+use crate::support::process::{is_running, signal};
+use crate::support::wait::throughout;
+use crate::support::{Terminal, World, fake, until, until_some};
+use nix::sys::signal::Signal;
 use serde_json::Value;
 use std::fs;
 
-/// Python as most machines have it.
+/// How the program's screen is read.
 const PATTERNS: &str = r#"
 idle = ['^>']
 working = ['esc to interrupt', '^thinking']
@@ -106,4 +109,358 @@ fn b12_a_prompt_and_later_mail_are_typed_one_by_one_and_turns_end_in_notices() {
     until("it is idle", || activity(&world) == "idle");
     assert_eq!(got.len(), 3);
     down(&world);
+}
+
+/// The text of the one message in what was typed.
+fn body(typed: &str) -> &str {
+    let from = typed.find("<teammate-message ").unwrap();
+    let from = from + typed[from..].find('>').unwrap() + 1;
+    typed[from..typed.find("</teammate-message>").unwrap()].trim()
+}
+
+#[test]
+fn a_program_that_loses_pastes_and_is_deaf_to_return_gets_each_message_once() {
+    let world = World::new();
+    table(&world, "screen|--drop|2|--deaf|2|--turn|0.3", PATTERNS);
+    spawn(&world, &["--prompt", "one"]);
+    send(&world, "two");
+    let got = until_got(&world, 2);
+    assert_eq!((body(&got[0]), body(&got[1])), ("one", "two"));
+    until("both are marked as read", || unread(&world) == 0);
+    until("both turns have ended", || notices(&world).len() == 2);
+    assert_eq!(got.len(), 2);
+    down(&world);
+}
+
+#[test]
+fn a_program_that_shows_nothing_of_what_is_typed_leaves_mail_unread_and_the_state_says_why() {
+    let world = World::new();
+    table(&world, "screen|--blind", PATTERNS);
+    spawn(&world, &[]);
+    send(&world, "one");
+    until("it needs a person", || activity(&world) == "needs-human");
+    let what = world.team("t").member("f")["sight"]["what"].as_str().unwrap_or_default().to_owned();
+    assert_eq!(what, "its mail stays unread: what was typed to it does not show on its screen");
+    assert_eq!((unread(&world), got(&world).len()), (1, 0));
+    down(&world);
+}
+
+#[test]
+fn probe_q026_a_dialog_swallows_no_message() {
+    let world = World::new();
+    // Without an answer in the table, only a person can give it: the spawn says so.
+    table(&world, "screen|--boot|0.3|--dialog|Do you trust this?", PATTERNS);
+    let words = ["spawn", "f", "--team", "t", "--driver", "fake", "--prompt", "one"];
+    world.throng(words).run().code(5).complains("it shows the folder trust dialog");
+    // With one, it is given, and the message comes after it, once.
+    let keys = PATTERNS.replace("name = \"the folder trust dialog\"", "name = \"trust\", answer = \"y\"");
+    table(&world, "screen|--boot|0.3|--dialog|Do you trust this?", &keys);
+    world.throng(words).run().ok();
+    assert_eq!(body(&until_got(&world, 1)[0]), "one");
+    until("it has been marked as read", || unread(&world) == 0);
+    assert_eq!(got(&world).len(), 1);
+    down(&world);
+}
+
+#[test]
+fn a_dialog_in_a_turn_is_named_and_mail_waits_until_a_person_has_answered() {
+    let world = World::new();
+    table(&world, "screen|--late-dialog|May I write?", PATTERNS);
+    spawn(&world, &["--prompt", "one"]);
+    until("it needs a person", || activity(&world) == "needs-human");
+    world.throng(["status", "--team", "t"]).run().ok().says("for a permission dialog");
+    send(&world, "two");
+    assert_eq!(got(&world).len(), 1);
+    let mut person = Terminal::start(world.throng(["attach", "f", "--team", "t"]));
+    person.until_shows("May I write?");
+    person.types("y");
+    let got = until_got(&world, 2);
+    assert_eq!(body(&got[1]), "two");
+    drop(person);
+    down(&world);
+}
+
+#[test]
+fn probe_q030_what_somebody_left_in_the_input_does_not_join_the_message() {
+    let world = World::new();
+    table(&world, "screen|--draft|half a thought", PATTERNS);
+    spawn(&world, &["--prompt", "one"]);
+    let typed = until_got(&world, 1).remove(0);
+    assert!(typed.starts_with("You are f,") && body(&typed) == "one", "{typed}");
+    down(&world);
+}
+
+#[test]
+fn nothing_is_typed_into_a_persons_typing() {
+    let world = World::new();
+    table(&world, "screen", PATTERNS);
+    spawn(&world, &[]);
+    let mut person = Terminal::start(world.throng(["attach", "f", "--team", "t"]));
+    person.until_shows("for help");
+    person.types("my own que");
+    person.until_shows("my own que");
+    send(&world, "from another");
+    // As long as the keys come, nothing else does.
+    let since = std::time::Instant::now();
+    throughout(
+        || {
+            person.types("x");
+            std::thread::sleep(std::time::Duration::from_millis(100));
+            since.elapsed() < std::time::Duration::from_secs(7)
+        },
+        || assert_eq!(got(&world).len(), 0),
+    );
+    person.types("stion\r");
+    let got = until_got(&world, 2);
+    assert!(got[0].starts_with("my own que") && got[0].ends_with("stion"), "{}", got[0]);
+    assert_eq!(body(&got[1]), "from another");
+    drop(person);
+    down(&world);
+}
+
+#[test]
+fn probe_q033_lines_of_any_length_reach_a_line_wise_program() {
+    let world = World::new();
+    table(&world, "line", PATTERNS);
+    spawn(&world, &[]);
+    let lengths = [10, 800, 1022, 1026, 4093, 4096, 4098];
+    for n in lengths {
+        send(&world, &format!("{}e{n}", "a".repeat(n)));
+    }
+    let got = until_got(&world, lengths.len());
+    for (n, typed) in lengths.iter().zip(&got) {
+        let expected = format!("{}e{n}", "a".repeat(*n));
+        let path = typed.split("is in the file ").nth(1).map(|rest| rest.split(" - ").next().unwrap());
+        let text = path.map_or(typed.clone(), |path| fs::read_to_string(path).unwrap());
+        assert!(text.contains(&expected) && typed.len() < 1500, "{n}: {typed}");
+        assert_eq!(path.is_some(), *n > 800, "{n}");
+    }
+    until("all are marked as read", || unread(&world) == 0);
+    down(&world);
+}
+
+#[test]
+fn case_c030_a_long_prompt_is_put_into_a_file_byte_for_byte() {
+    let world = World::new();
+    table(&world, "screen", PATTERNS);
+    let line = "-n line; `x` #{y} $(z) \\ \u{1b}[201~ <end>;\n";
+    let prompt = line.repeat(200_000 / line.len());
+    world.write("p.txt", &prompt);
+    let file = format!("@{}", world.path("p.txt").display());
+    spawn(&world, &["--prompt", &file]);
+    let typed = until_got(&world, 1).remove(0);
+    let path = typed.split("is in the file ").nth(1).unwrap().split(" - ").next().unwrap();
+    let text = fs::read_to_string(path).unwrap();
+    assert!(text.starts_with("You are f,"), "it is told who it is there");
+    assert!(text.ends_with(&prompt), "{} of {}", text.len(), prompt.len());
+    use std::os::unix::fs::PermissionsExt;
+    assert_eq!(fs::metadata(path).unwrap().permissions().mode() & 0o777, 0o600);
+    down(&world);
+}
+
+#[test]
+fn a_marker_that_stands_for_a_paste_is_its_read_back() {
+    let world = World::new();
+    table(&world, "screen|--marker|100", PATTERNS);
+    spawn(&world, &["--prompt", "one"]);
+    send(&world, &"long ".repeat(300));
+    let got = until_got(&world, 2);
+    assert_eq!((body(&got[0]), body(&got[1]).len()), ("one", 1499));
+    until("both turns have ended", || notices(&world).len() == 2);
+    down(&world);
+}
+
+#[test]
+fn silence_alone_tells_of_a_program_that_shows_nothing_else() {
+    let world = World::new();
+    table(&world, "line|--mute|--turn|0.5", "quiet_ms = 1500\nsettle_ms = 100");
+    spawn(&world, &["--prompt", "one"]);
+    send(&world, "two");
+    let got = until_got(&world, 2);
+    assert!(got[0].contains("one") && got[1].contains("two"));
+    until("both turns have ended", || notices(&world).len() == 2);
+    until("it is idle", || activity(&world) == "idle");
+    down(&world);
+}
+
+#[test]
+fn the_leader_ends_it_by_a_request_and_it_agrees() {
+    let world = World::new();
+    table(&world, "screen", PATTERNS);
+    spawn(&world, &["--restart", "always"]);
+    let request = |from: &str| {
+        let text = r#"{"type":"shutdown_request","requestId":"shutdown-5@f","from":"team-lead"}"#;
+        world.throng(["send", "f", text, "--team", "t", "--from", from]).run().ok();
+    };
+    let pid = world.team("t").pid("f");
+    request("mallory");
+    assert!(until_got(&world, 1)[0].contains("asks you to shut down"), "to others it is a sentence");
+    assert!(is_running(pid));
+    request("team-lead");
+    world.team("t").until_member("f", "exited");
+    let exit = world.team("t").member("f")["exit"].clone();
+    assert_eq!(exit["code"], 0, "by its own line, not by a signal: {exit}");
+    let texts = world.team("t").texts("team-lead");
+    let agreed = texts.iter().filter(|t| t.contains("\"shutdown_approved\"")).count();
+    assert_eq!(agreed, 1, "{texts:?}");
+    assert_eq!(got(&world).len(), 1, "the request itself was not typed");
+    down(&world);
+}
+
+#[test]
+fn one_that_ignores_its_line_and_term_is_killed_in_time() {
+    let world = World::new();
+    table(&world, "screen|--stay", PATTERNS);
+    spawn(&world, &[]);
+    let pid = world.team("t").pid("f");
+    let stop = world.throng(["stop", "f", "--team", "t", "--grace", "3s"]).run();
+    stop.ok().says("by KILL");
+    assert!(!is_running(pid));
+    down(&world);
+}
+
+#[test]
+fn a_message_whose_program_was_killed_before_it_took_it_is_given_again() {
+    let world = World::new();
+    table(&world, "screen|--turn|0.2|--slow-echo|1.5", PATTERNS);
+    spawn(&world, &["--restart", "on-failure"]);
+    let first = world.team("t").pid("f");
+    send(&world, "precious");
+    // It lies in the input of a program that is killed before it shows it.
+    signal(first, Signal::SIGKILL);
+    let got = until_some("the next process has it", || {
+        Some(got(&world)).filter(|got| got.iter().any(|typed| typed.contains("precious")))
+    });
+    assert_eq!(got.iter().filter(|typed| typed.contains("precious")).count(), 1);
+    until("all is marked as read", || unread(&world) == 0);
+    down(&world);
+}
+
+#[test]
+fn a_turn_that_fails_says_so() {
+    let world = World::new();
+    table(&world, "screen|--fail|API error: no credit", PATTERNS);
+    spawn(&world, &["--prompt", "one"]);
+    until("its turn has ended", || notices(&world).len() == 1);
+    let notice = notices(&world).remove(0);
+    assert_eq!(notice["idleReason"], "failed");
+    assert_eq!(notice["failureReason"], "API error: no credit");
+    down(&world);
+}
+
+#[test]
+fn an_assigned_task_is_typed_as_a_sentence() {
+    let world = World::new();
+    table(&world, "screen", PATTERNS);
+    spawn(&world, &[]);
+    world
+        .throng(["task", "add", "Look at it", "--description", "All of it.", "--owner", "f", "--team", "t"])
+        .run()
+        .ok();
+    let typed = until_got(&world, 1).remove(0);
+    let expected = "Task 1 is yours: Look at it\nAll of it.\nBegin with: throng task claim 1; when it is done: throng task done 1";
+    assert_eq!(body(&typed), expected);
+    down(&world);
+}
+
+#[test]
+fn many_messages_arrive_each_once_and_in_order() {
+    let world = World::new();
+    table(&world, "screen", &PATTERNS.replace("settle_ms = 300", "settle_ms = 50"));
+    spawn(&world, &[]);
+    std::thread::scope(|scope| {
+        for sender in 0..3 {
+            let world = &world;
+            scope.spawn(move || {
+                for i in 0..4 {
+                    send(world, &format!("s{sender} m{i}"));
+                }
+            });
+        }
+    });
+    let got = until_got(&world, 12);
+    for sender in 0..3 {
+        let own: Vec<&str> =
+            got.iter().map(|t| body(t)).filter(|b| b.starts_with(&format!("s{sender}"))).collect();
+        let expected: Vec<String> = (0..4).map(|i| format!("s{sender} m{i}")).collect();
+        assert_eq!(own, expected);
+    }
+    until("all are marked as read", || unread(&world) == 0);
+    assert_eq!(got.len(), 12);
+    down(&world);
+}
+
+#[test]
+fn b12_a_run_ends_when_its_programs_wait_and_all_tasks_are_done() {
+    let world = World::new();
+    table(&world, "screen|--turn|0.5", PATTERNS);
+    let team = r#"
+[team]
+name = "t"
+backend = "process"
+[[member]]
+name = "f"
+driver = "mine"
+prompt = """
+Do task 1.
+ run: throng task claim 1; throng task done 1
+"""
+[[task]]
+key = "k"
+subject = "s"
+owner = "f"
+[driver.mine]
+program = "python3"
+args = ["TYPED", "screen", "--turn", "0.5", "--log", "LOG"]
+idle = ['^>']
+working = ['esc to interrupt']
+settle_ms = 300
+end = "/exit"
+"#;
+    let log = world.path("log.jsonl");
+    let team = team.replace("TYPED", &fake("typed_agent.py")).replace("LOG", &log.to_string_lossy());
+    world.write("team.toml", team);
+    world.throng(["run", "team.toml", "--timeout", "50s"]).run().ok().says("done");
+    assert!(got(&world)[0].contains("Do task 1."));
+    world.assert_nothing_left();
+}
+
+#[test]
+fn the_table_is_listed_and_shown_and_mistakes_in_it_are_named() {
+    let world = World::new();
+    world.throng(["drivers"]).run().ok().says("codex").says("built-in").says("claude");
+    let dir = world.root().join("home/.config/throng");
+    fs::create_dir_all(&dir).unwrap();
+    let file = dir.join("drivers.toml");
+    let wrong = |text: &str, expected: &str| {
+        fs::write(&file, text).unwrap();
+        let place = format!("drivers.toml:{expected}");
+        world.throng(["drivers"]).run().code(2).complains(&place);
+        world.throng(["spawn", "f", "--team", "t", "--driver", "x"]).run().code(2).complains(&place);
+    };
+    wrong("[driver.x]\nprogramm = \"a\"", "2: unknown key of a driver 'programm': did you mean 'program'?");
+    wrong("[driver.x]\nidle = ['a']", "1: driver 'x' has no program: add program = \"...\"");
+    wrong("[driver.x]\nprogram = \"a\"", "1: driver 'x' does not say when it is idle");
+    wrong("[driver.x]\nprogram = \"a\"\nidle = ['(']", "3: idle: ");
+    wrong(
+        "[driver.x]\nprogram = \"a\"\nargs = ['{modle}']",
+        "3: unknown place in the arguments '{modle}': did you mean '{model}'?",
+    );
+    wrong("[driver.claude]\nprogram = \"a\"", "1: 'claude' is no name for a driver");
+    wrong("[drivers.x]\n", "1: unknown key 'drivers': did you mean 'driver'?");
+    wrong(
+        "[driver.x]\nprogram = \"a\"\nmail = \"resume\"",
+        "1: driver 'x' needs {prompt} in args and in resume",
+    );
+    // A row is changed key by key.
+    fs::write(&file, "[driver.codex]\nprogram = \"/opt/my-codex\"").unwrap();
+    let shown = world.throng(["drivers", "show", "codex"]).run();
+    shown.ok().says("program = \"/opt/my-codex\"").says("esc to interrupt").says("drivers.toml");
+    world.throng(["drivers"]).run().ok().says("/opt/my-codex not found");
+    world.throng(["drivers", "show", "codxe"]).run().code(3).complains("did you mean 'codex'?");
+    let spawn = |more: &[&str]| world.throng(["spawn", "f", "--team", "t"].iter().chain(more)).run();
+    spawn(&["--driver", "codxe"]).code(2).complains("unknown driver 'codxe': did you mean 'codex'?");
+    spawn(&["--driver", "codex"]).code(5).complains("/opt/my-codex").complains("program of [driver.codex]");
+    spawn(&["--driver", "codex", "--effort", "low"]).code(2).complains("has no place for --effort");
+    world.assert_nothing_left();
 }

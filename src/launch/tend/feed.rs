@@ -20,7 +20,7 @@ const SUBMIT_AFTER: Duration = Duration::from_millis(250);
 /// How long the sending keys may take to have an effect.
 const TAKEN_WITHIN: Duration = Duration::from_secs(2);
 /// How often a message is pasted, and how often it is sent, before it stays unread.
-const PASTES_MAX: u32 = 4;
+const PASTES_MAX: u32 = 3;
 const SUBMITS_MAX: u32 = 4;
 /// Least duration of a turn of which nothing is seen.
 const TURN_AT_LEAST: Duration = Duration::from_millis(800);
@@ -147,6 +147,11 @@ impl Feed {
         self.person_typed = Some(now);
         // Whatever was in the way may be no more.
         self.trouble = None;
+    }
+
+    /// Whether it was given a message whose turn has not ended, whatever its screen shows yet.
+    pub(super) fn is_in_turn(&self) -> bool {
+        matches!(self.state, State::Turn { .. })
     }
 
     /// Why mail stays unread, if it does.

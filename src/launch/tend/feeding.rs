@@ -26,6 +26,8 @@ const DIALOG_STANDS: Duration = Duration::from_millis(400);
 /// A program of the table.
 pub(super) struct Feeding {
     eyes: Eyes,
+    /// Something was being written when it was looked at last.
+    was_writing: bool,
     /// Nothing, where the program is given its mail as arguments.
     typed: Option<(Feed, Post)>,
     look_at: Option<Instant>,
@@ -53,6 +55,7 @@ impl Feeding {
         Some(Feeding {
             eyes: Eyes::of(entry),
             typed: typed.flatten(),
+            was_writing: false,
             look_at: None,
             printed_at: Instant::now(),
             dialog_since: None,
@@ -93,9 +96,14 @@ impl Feeding {
         {
             return None;
         }
-        let trouble =
-            self.typed.as_ref().and_then(|(feed, _)| feed.trouble()).filter(|_| sight.doing == Doing::Idle);
-        Some(trouble.map_or(sight, |why| Sight::of_a_person(why.to_owned())))
+        let Some((feed, post)) = self.typed.as_ref().filter(|_| sight.doing == Doing::Idle) else {
+            return Some(sight);
+        };
+        // Idle is only what has told its leader so: whoever sees it idle may end the team.
+        if feed.is_in_turn() || post.is_writing() {
+            return Some(Sight::new(Doing::Working));
+        }
+        Some(feed.trouble().map_or(sight, |why| Sight::of_a_person(why.to_owned())))
     }
 }
 
@@ -142,7 +150,7 @@ impl Tend {
     /// What a program of the table is doing, and when its silence will say more.
     pub(super) fn sight_of_table(&self) -> Option<(Option<Sight>, Option<Instant>)> {
         let feeding = self.feeding.as_ref()?;
-        let sight = feeding.sight(&self.screen.text());
+        let sight = feeding.sight(&self.screen.rows());
         let quiet_at = feeding.eyes.quiet().map(|quiet| feeding.printed_at + quiet);
         Some((sight, quiet_at.filter(|at| *at > Instant::now())))
     }
@@ -157,6 +165,10 @@ impl Tend {
             feed.has_mail(unread);
             feeding.look_at.get_or_insert(now);
         }
+        let is_writing = feeding.post().is_some_and(Post::is_writing);
+        if std::mem::replace(&mut feeding.was_writing, is_writing) && !is_writing {
+            self.has_printed();
+        }
         let is_ready = self.record.sight.as_ref().is_some_and(|s| s.doing != Doing::Starting);
         if feeding.submit_at.is_some_and(|at| now >= at) {
             feeding.submit_at = None;
@@ -169,7 +181,7 @@ impl Tend {
         }
         if self.child.is_some() && self.ending.is_none() && feeding.look_at.is_some_and(|at| now >= at) {
             feeding.look_at = None;
-            let screen = self.screen.text();
+            let screen = self.screen.rows();
             self.answer_dialog(&mut feeding, &screen);
             if is_ready {
                 self.step(&mut feeding, &screen);
@@ -221,8 +233,14 @@ impl Tend {
             match act {
                 Act::Keys(keys) => self.type_in(&keys),
                 Act::Put(path, text) => put(&path, &text),
-                Act::Taken(identity) => post.mark_read(identity),
-                Act::TurnEnded(said) => post.send(self.idle_notice(said, &feeding.eyes)),
+                Act::Taken(identity) => {
+                    self.set_sight(Sight::new(Doing::Working));
+                    post.mark_read(identity);
+                }
+                Act::TurnEnded(said) => {
+                    post.send(self.idle_notice(said, &feeding.eyes));
+                    self.has_printed();
+                }
                 Act::ShutDown(text) => {
                     post.send(self.agreement(&text));
                     request = Some(text);

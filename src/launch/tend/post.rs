@@ -7,7 +7,7 @@ use crate::sys::outlet::set_nonblocking;
 use std::io::{self, PipeReader, PipeWriter, Read, Write};
 use std::os::fd::{AsFd, BorrowedFd};
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::mpsc::{Receiver, Sender, channel};
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
@@ -33,6 +33,7 @@ pub(super) struct Post {
     news: Receiver<Vec<Entry>>,
     wake: PipeReader,
     jobs: Option<Sender<Job>>,
+    waiting: Arc<AtomicUsize>,
     threads: Vec<JoinHandle<()>>,
 }
 
@@ -40,6 +41,7 @@ impl Post {
     /// Begins to watch an inbox.
     pub(super) fn open(store: &TeamStore, agent: &AgentName) -> io::Result<Post> {
         let (wake, waker) = io::pipe()?;
+        let mut written = waker.try_clone()?;
         set_nonblocking(&wake)?;
         let (news_in, news) = channel();
         let (jobs, jobs_out) = channel();
@@ -50,14 +52,29 @@ impl Post {
                 watch(&store, &agent, (&is_over, &news_in, waker));
             })?
         };
+        let waiting = Arc::new(AtomicUsize::new(0));
         let clerk = {
-            let (store, agent) = (store.clone(), agent.clone());
+            let (store, agent, waiting) = (store.clone(), agent.clone(), Arc::clone(&waiting));
             std::thread::Builder::new().name("clerk".to_owned()).spawn(move || {
-                jobs_out.iter().for_each(|job| write(&store, &agent, &job));
+                for job in &jobs_out {
+                    write(&store, &agent, &job);
+                    waiting.fetch_sub(1, Ordering::SeqCst);
+                    // Nobody reads it once `tend` ends.
+                    let _ = written.write_all(b"w");
+                }
             })?
         };
         let (store, agent) = (store.clone(), agent.clone());
-        Ok(Post { store, agent, is_over, news, wake, jobs: Some(jobs), threads: vec![watcher, clerk] })
+        Ok(Post {
+            store,
+            agent,
+            is_over,
+            news,
+            wake,
+            jobs: Some(jobs),
+            waiting,
+            threads: vec![watcher, clerk],
+        })
     }
 
     /// What lies unread, if that has changed.
@@ -77,8 +94,14 @@ impl Post {
         self.give(Job::Send(Box::new(entry)));
     }
 
+    /// Whether something is still to be written.
+    pub(super) fn is_writing(&self) -> bool {
+        self.waiting.load(Ordering::SeqCst) > 0
+    }
+
     fn give(&self, job: Job) {
         if let Some(jobs) = &self.jobs {
+            self.waiting.fetch_add(1, Ordering::SeqCst);
             // The thread ends only after this end is closed.
             let _ = jobs.send(job);
         }

@@ -75,6 +75,13 @@ impl Screen {
         format!("{}\n", text.trim_end())
     }
 
+    /// The picture row by row: where a long line is wrapped, its pieces stand on rows of their own.
+    pub(super) fn rows(&self) -> String {
+        let screen = self.picture.screen();
+        let rows: Vec<String> = screen.rows(0, screen.size().1.get()).collect();
+        rows.join("\n")
+    }
+
     /// Row of the cursor, from 0.
     pub(super) fn cursor_row(&self) -> usize {
         usize::from(self.picture.screen().cursor_position().0)

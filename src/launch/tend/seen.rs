@@ -42,7 +42,7 @@ impl Tend {
             dialog_since: None,
         };
         self.set_sight(Sight::new(Doing::Starting));
-        if self.record.restarts > 0 && self.launch.mail == MailWay::Removed {
+        if self.record.restarts > 0 && self.launch.mail.is_awaited() {
             self.tell_of_restart();
         }
     }
@@ -123,7 +123,7 @@ impl Tend {
         }
     }
 
-    fn set_sight(&mut self, mut sight: Sight) {
+    pub(super) fn set_sight(&mut self, mut sight: Sight) {
         sight.since = timestamp::format(SystemTime::now());
         if let Some(what) = &sight.what {
             self.store.note("member_needs_human", &json!({"agent": self.launch.agent, "what": what}));

@@ -107,6 +107,8 @@ def draw():
         say(f"\x1b[{room + 2 + at[0]};{at[1] + 1}H")
 
 
+resized = []
+signal.signal(signal.SIGWINCH, lambda *_: resized.append(1))
 draw()
 buffer = b""
 while True:
@@ -116,7 +118,8 @@ while True:
         if not piece:
             break
         buffer += piece
-    changed = bool(ready)
+    changed = bool(ready) or bool(resized)
+    resized.clear()
     if shown_at and time.time() >= shown_at:
         shown_at, changed = 0, True
     while buffer:
