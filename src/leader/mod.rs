@@ -4,6 +4,7 @@
 mod approvals;
 mod birth;
 mod end;
+mod files;
 mod stall;
 mod state;
 #[cfg(test)]
@@ -20,7 +21,7 @@ use crate::config::plan::Plan;
 use crate::launch::{self, Spawn};
 use crate::protocol::delivery::StateChanges;
 use crate::protocol::{AgentName, Entry, approval, timestamp};
-use crate::store::{Answer, LeaderMode, Manifest, TeamStore};
+use crate::store::{Answer, LeaderMode, Manifest, Seen, TeamStore};
 use crate::sys::fault;
 use crate::sys::process::Process;
 use crate::sys::signals::HeldBack;
@@ -32,6 +33,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant, SystemTime};
 use tokio::signal::unix::{SignalKind, signal};
 use tokio::sync::mpsc;
+use tokio::task::JoinHandle;
 
 /// Longest time between two looks at the files and the process table.
 const POLL: Duration = Duration::from_secs(1);
@@ -70,8 +72,10 @@ pub async fn lead(
     drop(held_back);
     let mut tail = Tail::of(&led.store, state.shows_from());
     let (sender, mut events) = mpsc::unbounded_channel();
+    files::wake_on_changes(&led.store, &sender);
     let mut actions = vec![Action::Look];
-    let (mut is_looking, mut look_again) = (false, false);
+    let (mut looking, mut look_again) = (None, false);
+    let mut mail_seen = Seen::default();
     let mut orphans = Orphans::default();
     let mut changes = StateChanges::default();
     // A hook that is still asked must not hold up the end.
@@ -85,11 +89,8 @@ pub async fn lead(
                     return Ok(outcome);
                 }
                 // One look at a time; what changes meanwhile may have been missed by it.
-                Action::Look if is_looking => look_again = true,
-                Action::Look => {
-                    is_looking = true;
-                    perform(&led, Action::Look, &sender);
-                }
+                Action::Look if looking.is_some() => look_again = true,
+                Action::Look => looking = Some(look_beside(&led, std::mem::take(&mut mail_seen), &sender)),
                 // A line in a file, in the order of the actions.
                 Action::Note(kind, fields) => led.store.note(kind, &fields),
                 Action::Deliver(entries) => {
@@ -117,7 +118,9 @@ pub async fn lead(
             () = tokio::time::sleep(state.next_look(Instant::now()).min(POLL)) => Event::Woken,
         };
         let has_seen = matches!(event, Event::Seen(_));
-        is_looking &= !has_seen;
+        if let Some(look) = looking.take_if(|_| has_seen) {
+            mail_seen = look.await.unwrap_or_default();
+        }
         actions = state.on(event, Instant::now());
         if has_seen && std::mem::take(&mut look_again) {
             actions.push(Action::Look);
@@ -131,7 +134,6 @@ fn perform(led: &Arc<Led>, action: Action, events: &mpsc::UnboundedSender<Event>
     let (led, events) = (Arc::clone(led), events.clone());
     tokio::task::spawn_blocking(move || {
         let event = match action {
-            Action::Look => Some(Event::Seen(look(&led))),
             Action::Spawn(index) => Some(Event::Spawned(index, spawn(&led, index))),
             Action::FreeTasksOf(agent) => {
                 // It may have been started again since that look.
@@ -173,7 +175,7 @@ fn perform(led: &Arc<Led>, action: Action, events: &mpsc::UnboundedSender<Event>
                 Some(Event::Answered(answering.key, sent))
             }
             Action::RetireAll(grace) => Some(Event::Ended(retire_all(&led, grace))),
-            Action::AskHook(_) | Action::Note(..) | Action::Done(_) => None,
+            Action::Look | Action::AskHook(_) | Action::Note(..) | Action::Done(_) => None,
         };
         // The loop may be over.
         if let Some(event) = event {
@@ -215,16 +217,33 @@ fn retire_all(led: &Led, grace: Duration) -> Vec<launch::Retired> {
     end::retire_all(&led.store, grace, &led.config.environment)
 }
 
-/// What the files and the process table say now.
-fn look(led: &Led) -> View {
+/// Looks beside the loop and reports it as an event. Answers what the leader's inbox was like.
+fn look_beside(
+    led: &Arc<Led>,
+    mut mail_seen: Seen,
+    events: &mpsc::UnboundedSender<Event>,
+) -> JoinHandle<Seen> {
+    let (led, events) = (Arc::clone(led), events.clone());
+    tokio::task::spawn_blocking(move || {
+        let _ = events.send(Event::Seen(look(&led, &mut mail_seen)));
+        mail_seen
+    })
+}
+
+/// What the files and the process table say now; of the leader's mail, what may have come since it was seen last.
+fn look(led: &Led, mail_seen: &mut Seen) -> View {
     let members = launch::observe(&led.store).unwrap_or_else(|e| {
         tracing::error!(error = %e, "members not seen");
         Vec::new()
     });
+    let mailbox = led.store.mailbox(&AgentName::lead());
     let mail = match led.manifest.mode {
-        LeaderMode::Run => {
-            led.store.mailbox(&AgentName::lead()).unread().map(|u| u.entries).unwrap_or_default()
-        }
+        LeaderMode::Run if !mail_seen.has_changed(mailbox.path()) => Vec::new(),
+        LeaderMode::Run => mailbox.unread().map(|u| u.entries).unwrap_or_else(|e| {
+            tracing::error!(error = %e, "mail not read");
+            *mail_seen = Seen::default();
+            Vec::new()
+        }),
         // The leader's mail is for the person, who takes it.
         LeaderMode::Up | LeaderMode::Spawn => Vec::new(),
     };

@@ -1,6 +1,7 @@
 //! File events of a directory, for writers that do not poke us. Where none are to be had, only time passes.
 
 use super::socket::{Waker, poll_readable};
+use std::ffi::OsStr;
 use std::os::fd::{AsFd, BorrowedFd};
 use std::path::Path;
 use std::time::Duration;
@@ -43,6 +44,35 @@ impl DirWatch {
         let poll = if events.is_some() { POLL } else { POLL_DEAF };
         poll_readable(&fds, limit.min(poll));
         waker.map(Waker::drain);
+        self.drain();
+    }
+
+    /// Waits for the next change of the file `name`, as long as it takes. Answers whether there was one: where no events are
+    /// to be had, at once that there was none.
+    pub fn wait_for_change(&self, name: &OsStr) -> bool {
+        #[cfg(target_os = "linux")]
+        if let Some(events) = &self.events {
+            // An event without a name says that some were dropped.
+            let is_meant =
+                |event: &nix::sys::inotify::InotifyEvent| event.name.as_ref().is_none_or(|n| n == name);
+            loop {
+                poll_readable(&[events.as_fd()], Duration::MAX);
+                while let Ok(read) = events.read_events() {
+                    if read.iter().any(is_meant) {
+                        self.drain();
+                        return true;
+                    }
+                    if read.is_empty() {
+                        break;
+                    }
+                }
+            }
+        }
+        false
+    }
+
+    /// Forgets the changes so far.
+    fn drain(&self) {
         #[cfg(target_os = "linux")]
         if let Some(events) = &self.events {
             while events.read_events().is_ok_and(|read| !read.is_empty()) {}

@@ -324,19 +324,25 @@ class Chaos:
             if not self.step(ledger, "claimed", me, task, ["claim", task, "--as", me], fault):
                 continue
             if self.step(ledger, "completed", me, task, ["done", task], None):
-                with self.lock:
-                    if task in self.open_tasks:
-                        self.open_tasks.remove(task)
+                self.closed(task)
                 if rng.random() < 0.9:
                     ledger.note("deleting", team="ours", task=task)
                     self.step(ledger, "deleted", me, task, ["delete", task], self.fault_point(rng, "ours", SIGNED))
+
+    def closed(self, task):
+        with self.lock:
+            if task in self.open_tasks:
+                self.open_tasks.remove(task)
 
     def step(self, ledger, op, me, task, args, fault):
         code, _, errors = self.throng("task", "ours", ["task", *args], None, fault, me)
         if code == 0:
             ledger.note(op, team="ours", task=task, by=me)
-        # 1: another's, or blocked; 3: deleted meanwhile.
-        elif code not in (1, 3):
+        elif code == 3 or "completed already" in errors:
+            # By a change that was killed after it had worked.
+            self.closed(task)
+        # 1: another's, or blocked.
+        elif code != 1:
             self.failed("task", args, code, errors)
         return code == 0
 

@@ -38,6 +38,7 @@ mod names;
 mod npm_lock;
 mod output;
 mod owner;
+mod properties;
 mod readme;
 mod retire;
 mod rows;

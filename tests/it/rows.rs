@@ -7,7 +7,7 @@ use std::collections::BTreeSet;
 use std::fs;
 use std::os::unix::process::CommandExt;
 use std::process::Command;
-use std::time::{Duration, SystemTime};
+use std::time::{Duration, Instant, SystemTime};
 use throng::protocol::{AgentName, Entry, Layout, TeamName, timestamp};
 use throng::store::{Store, TeamStore};
 
@@ -55,6 +55,35 @@ fn probe_d01_a_new_leader_looks_at_files_again() {
     assert_eq!(team.status()["lead_unread"], 1);
     world.throng(["inbox", "take", "--team", "demo"]).run().ok().prints("done\n");
     world.throng(["down", "demo"]).run().code(0);
+    world.assert_nothing_left();
+}
+
+/// A real Claude Code writes by rename and pokes nobody.
+#[test]
+fn goal_p10_mail_of_another_program_wakes_the_leader_at_once() {
+    const MESSAGES: usize = 10;
+    let world = World::new();
+    world.write(
+        "t.toml",
+        "[team]\nname = \"demo\"\n[[member]]\nname = \"bob\"\ncommand = [\"sleep\", \"600\"]\n",
+    );
+    let run = world.throng(["run", "t.toml", "--backend", "process"]).start();
+    let team = world.team("demo");
+    team.until_member("bob", "ready");
+    let inbox = team.inbox_path("team-lead");
+    let start = Instant::now();
+    for i in 0..MESSAGES {
+        let text = format!(r#"[{{"from":"bob","text":"word {i}","timestamp":"2030-01-02T03:04:05.678Z"}}]"#);
+        let new = inbox.with_extension("json.tmp.deadbeef");
+        fs::write(&new, text).unwrap();
+        fs::rename(new, &inbox).unwrap();
+        run.until_says(&format!("word {i}"));
+        until("it is marked", || team.inbox("team-lead").iter().all(|e| e["read"] == true));
+    }
+    // By its poll alone it would see one a second.
+    assert!(start.elapsed() < Duration::from_millis(600) * MESSAGES as u32, "{:?}", start.elapsed());
+    run.signal(Signal::SIGTERM);
+    run.wait();
     world.assert_nothing_left();
 }
 
