@@ -126,7 +126,7 @@ fn b12_f3_f4_two_claudes_and_a_script_do_a_job_without_a_terminal() {
     let events = stage.world.team("sum").events();
     let answers: Vec<_> = events.iter().filter(|e| e["event"] == "approval_answered").collect();
     assert_eq!(answers.len(), 2, "{answers:#?}");
-    let by = |who: &str| answers.iter().find(|a| a["agent"] == who).unwrap();
+    let by = |who: &str| answers.iter().find(|a| a["from"] == who).unwrap();
     assert!(by("ann")["by"].to_string().contains("rule"), "{answers:#?}");
     assert!(by("pam")["by"].to_string().contains("hook"), "{answers:#?}");
     // What the script said reached both models.

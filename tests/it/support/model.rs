@@ -53,10 +53,17 @@ pub fn send(to: &str, text: &str) -> Value {
     tool("SendMessage", json!({"to": to, "summary": "a report", "message": text}))
 }
 
+/// The request is refused.
+pub fn refuse(why: &str) -> Value {
+    json!({"type": "error", "text": why})
+}
+
 /// The step that makes tools known which are loaded on demand.
 pub fn load(tools: &str) -> Vec<Value> {
     vec![tool("ToolSearch", json!({"query": format!("select:{tools}")}))]
 }
+
+const JSON: (&str, &str) = ("200 OK", "application/json");
 
 /// A running stub; it ends when it is dropped.
 pub struct Model {
@@ -137,13 +144,18 @@ fn serve(stream: &TcpStream, parts: &[Part], requests: &Mutex<Vec<Value>>) -> st
     let path = first.split(' ').nth(1).unwrap_or_default().split('?').next().unwrap_or_default();
     let body: Value = serde_json::from_slice(&body).unwrap_or_default();
     if path.ends_with("/count_tokens") {
-        return answer(stream, "application/json", &json!({"input_tokens": 1000}).to_string());
+        return answer(stream, JSON, &json!({"input_tokens": 1000}).to_string());
     }
     if !path.ends_with("/v1/messages") || !first.starts_with("POST") {
-        return answer(stream, "application/json", "{}");
+        return answer(stream, JSON, "{}");
     }
     let content = reply(&body, parts);
     requests.lock().unwrap().push(body.clone());
+    if let Some(block) = content.iter().find(|block| block["type"] == "error") {
+        let error = json!({"type": "invalid_request_error", "message": block["text"]});
+        let body = json!({"type": "error", "error": error}).to_string();
+        return answer(stream, ("400 Bad Request", "application/json"), &body);
+    }
     let calls = content.iter().any(|block| block["type"] == "tool_use");
     let stop = if calls { "tool_use" } else { "end_turn" };
     let message = json!({
@@ -152,15 +164,15 @@ fn serve(stream: &TcpStream, parts: &[Part], requests: &Mutex<Vec<Value>>) -> st
         "usage": {"input_tokens": 100, "output_tokens": 10},
     });
     if body["stream"] == true {
-        answer(stream, "text/event-stream", &events(&message))
+        answer(stream, ("200 OK", "text/event-stream"), &events(&message))
     } else {
-        answer(stream, "application/json", &message.to_string())
+        answer(stream, JSON, &message.to_string())
     }
 }
 
-fn answer(mut stream: &TcpStream, kind: &str, body: &str) -> std::io::Result<()> {
+fn answer(mut stream: &TcpStream, (status, kind): (&str, &str), body: &str) -> std::io::Result<()> {
     let head = format!(
-        "HTTP/1.1 200 OK\r\ncontent-type: {kind}\r\ncontent-length: {}\r\nconnection: close\r\n\r\n",
+        "HTTP/1.1 {status}\r\ncontent-type: {kind}\r\ncontent-length: {}\r\nconnection: close\r\n\r\n",
         body.len()
     );
     stream.write_all(head.as_bytes())?;
