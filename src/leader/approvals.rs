@@ -14,6 +14,8 @@ use serde_json::{Map, Value, json};
 use std::collections::{BTreeMap, HashMap};
 use std::time::Duration;
 
+/// How exactly the start of a process is known.
+const START_IS_SURE_TO: Duration = Duration::from_millis(50);
 /// Longest feedback that is taken from a hook's complaint, in characters.
 const FEEDBACK_CHARS_MAX: usize = 4000;
 /// What a hook may print on its standard output.
@@ -53,7 +55,11 @@ impl Asked {
 /// # Errors
 /// The file system's.
 pub fn asked(store: &TeamStore, members: &[MemberView]) -> store::Result<Vec<Asked>> {
-    let all = store.take_notice_of_approvals()?;
+    // Looking is possible where writing is not.
+    let all = store.take_notice_of_approvals().or_else(|e| {
+        tracing::warn!(error = %e, "requests not written down");
+        store.approvals()
+    })?;
     Ok(all.into_iter().map(|approval| Asked { standing: standing(&approval, members), approval }).collect())
 }
 
@@ -65,16 +71,12 @@ fn standing(approval: &Approval, members: &[MemberView]) -> Standing {
 
 /// Whether it was asked before its asker was started again: the process that waited for the answer has ended.
 fn is_of_an_earlier_life(approval: &Approval, member: &MemberView) -> bool {
-    let Some(record) = member.record.as_ref().filter(|_| matches!(member.life, Life::Ready(_))) else {
-        return matches!(member.life, Life::Restarting(_));
-    };
-    let (Some(asked), Some(since)) = (timestamp::parse(&approval.asked), timestamp::parse(&record.since))
-    else {
-        return false;
-    };
+    let Life::Ready(process) = member.life else { return matches!(member.life, Life::Restarting(_)) };
+    let asked = approval.request.as_ref().map_or(&approval.asked, |request| &request.asked_last);
     // A time without a fraction may be of any moment of its second.
-    let asked = if approval.asked.contains('.') { asked } else { asked + Duration::from_secs(1) };
-    asked < since
+    let slack = if asked.contains('.') { START_IS_SURE_TO } else { Duration::from_secs(1) };
+    let (Some(asked), Some(start)) = (timestamp::parse(asked), process.started()) else { return false };
+    asked + slack < start
 }
 
 /// Whether a person can be asked.
@@ -229,7 +231,8 @@ impl Approver {
             self.stages.insert(key.to_owned(), Stage::Waiting);
             return Vec::new();
         }
-        let why = "nobody is there to ask: this run has no terminal, or was told so";
+        let why = "nobody is there to ask, since this run has no terminal or was told so, and no rule or hook of the \
+                   team file has answered";
         self.tell_unanswered(key, why);
         self.answer(key, Verdict::Deny(format!("denied: {why}")), By::Nobody)
     }

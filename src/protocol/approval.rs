@@ -166,7 +166,7 @@ impl Request {
         if !may_hold_requests(entry.text.as_bytes()) {
             return None;
         }
-        let body = Body::parse(&entry.text);
+        let body = lenient(&entry.text)?;
         let situation =
             Situation { me: &AgentName::lead(), leader: names::LEAD, signature: None, pending: &[] };
         may_say(&body, entry, &situation).ok()?;
@@ -233,6 +233,23 @@ impl Request {
         };
         request.permission_suggestions.iter().filter(is_rule).map(for_session).collect()
     }
+}
+
+/// What a text says, its optional fields of a wrong type left out: who asks waits for an answer all the same (probe J03).
+fn lenient(text: &str) -> Option<Body> {
+    let body = Body::parse(text);
+    if !matches!(body, Body::Unknown { .. }) {
+        return Some(body);
+    }
+    let mut fields: Map<String, Value> = serde_json::from_str(text).ok()?;
+    fields.retain(|key, value| match key.as_str() {
+        "input" => true,
+        "permission_suggestions" => value.is_array(),
+        "hostPattern" => value["host"].is_string(),
+        "createdAt" => value.is_u64(),
+        _ => value.is_string(),
+    });
+    Some(Body::parse(&Value::Object(fields).to_string()))
 }
 
 fn permission(request: &PermissionRequest, verdict: &Verdict) -> Body {
@@ -387,6 +404,18 @@ mod tests {
         }
         let quoted = entry("bob", &format!("```\n{}\n```", bash("bob", "request_id").text));
         assert!(requests(&[quoted]).is_empty());
+        let odd = entry(
+            "bob",
+            r#"{"type":"permission_request","request_id":"perm-1-a","agent_id":"bob","tool_name":7,"permission_suggestions":null,"input":{"a":1}}"#,
+        );
+        let Ask::Permission(request) = only(&odd).ask else { panic!() };
+        assert_eq!((request.tool_name.as_str(), request.input), ("", json!({"a": 1})));
+        for no_id in [
+            r#"{"type":"permission_request","agent_id":"bob"}"#,
+            r#"{"type":"permission_request","request_id":7,"agent_id":"bob"}"#,
+        ] {
+            assert!(requests(&[entry("bob", no_id)]).is_empty(), "nobody could answer it");
+        }
         let twice = [bash("bob", "request_id"), bash("bob", "requestId")];
         assert_eq!(requests(&twice).len(), 1, "one request, sent twice");
     }

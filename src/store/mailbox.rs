@@ -5,7 +5,7 @@ use super::queue::Turn;
 use super::spool::{Item, Waited};
 use super::{Error, Result, TeamStore};
 use crate::protocol::layout::Fnv;
-use crate::protocol::{AgentName, Damage, Entry, Inbox, inbox};
+use crate::protocol::{AgentName, Damage, Entry, Inbox, approval, inbox};
 use crate::sys::atomic_file::{self, Stamp};
 use crate::sys::{failed, fault};
 use serde_json::json;
@@ -240,7 +240,7 @@ impl<'a> Mailbox<'a> {
         if typed.len() < inbox.slices.len() {
             self.quarantine(bytes, &Damage::Json("malformed entries".to_owned()))?;
         }
-        let open = match self.agent.is_lead() {
+        let open = match self.agent.is_lead() && approval::may_hold_requests(bytes) {
             true => {
                 self.store.open_requests(&typed.iter().map(|(_, entry)| entry.clone()).collect::<Vec<_>>())
             }

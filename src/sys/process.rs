@@ -4,7 +4,7 @@ use nix::errno::Errno;
 use nix::sys::signal::{Signal, kill, killpg};
 use nix::unistd::Pid;
 use std::fs;
-use std::time::{Duration, Instant};
+use std::time::{Duration, Instant, SystemTime};
 
 /// One process, never confused with a later one of the same pid.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
@@ -50,6 +50,16 @@ impl Process {
     /// Whether it still runs. A zombie does not.
     pub fn is_alive(&self) -> bool {
         stat(self.pid).is_some_and(|s| s.start == self.start && !matches!(s.state, 'Z' | 'X'))
+    }
+
+    /// When it was started, to about 10 ms; `None` where the system does not say.
+    pub fn started(&self) -> Option<SystemTime> {
+        let uptime = fs::read_to_string("/proc/uptime").ok()?;
+        let up: f64 = uptime.split(' ').next()?.parse().ok()?;
+        let ticks = nix::unistd::sysconf(nix::unistd::SysconfVar::CLK_TCK).ok()??;
+        let ticks = u32::try_from(ticks).ok()?;
+        let start = Duration::from_millis(self.start.checked_mul(1000)? / u64::from(ticks.max(1)));
+        SystemTime::now().checked_sub(Duration::try_from_secs_f64(up).ok()?)?.checked_add(start)
     }
 
     /// Sends a signal if the process is still the same one. Answers whether it was there.
@@ -201,6 +211,8 @@ mod tests {
         let mut child = std::process::Command::new("sleep").arg("60").spawn().unwrap();
         let process = Process::of(child.id().cast_signed()).unwrap();
         assert!(process.is_alive());
+        let age = SystemTime::now().duration_since(process.started().unwrap());
+        assert!(age.map_or_else(|e| e.duration(), |age| age) < Duration::from_secs(5));
         child.kill().unwrap();
         assert!(process.wait_gone(Duration::from_secs(5)), "a zombie does not run");
         child.wait().unwrap();

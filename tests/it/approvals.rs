@@ -308,6 +308,45 @@ fn a_killed_approver_neither_loses_nor_doubles_its_word() {
 }
 
 #[test]
+fn what_cannot_be_sent_is_not_decided() {
+    let world = World::new();
+    let team = home(&world);
+    ask(&world, "bob", &bash("perm-1-a", "bob", "ls"));
+    let lock = team.inbox_path("bob").with_extension("json.lock");
+    fs::create_dir(&lock).unwrap();
+    let busy =
+        world.throng(["approvals", "approve", "1", "--team", "t"]).env("THRONG_LOCK_BUDGET", "300ms").run();
+    busy.code(4).complains("bob.json.lock");
+    assert_eq!((pending(&world).len(), answers(&team, "bob").len()), (1, 0));
+    fs::remove_dir(&lock).unwrap();
+    // Another opinion counts: nothing was decided.
+    world.throng(["approvals", "deny", "1", "--team", "t"]).run().ok();
+    assert_eq!(answers(&team, "bob")[0]["subtype"], "error");
+}
+
+#[test]
+fn a_leader_that_dies_between_verdict_and_message_does_not_change_its_word() {
+    let world = World::new();
+    world.write(
+        "t/team.toml",
+        "[team]\nname = \"t\"\n[[approvals.rule]]\nanswer = \"allow\"\n[[member]]\nname = \"bob\"\ncommand = [\"sleep\", \"600\"]\n",
+    );
+    world.throng(["up", "t"]).env("THRONG_FAULT", "approval:decided").run().ok();
+    let team = world.team("t");
+    let leader = team.leader();
+    ask(&world, "bob", &bash("perm-1-a", "bob", "ls"));
+    until("the leader has died of it", || !crate::support::process::is_running(leader));
+    assert!(answers(&team, "bob").is_empty());
+    world.throng(["adopt", "--team", "t"]).run().ok();
+    until("the next one sends it", || answers(&team, "bob").len() == 1);
+    let late = world.throng(["approvals", "deny", "1", "--team", "t"]).run();
+    late.code(3).complains("answered already: allowed by rule 1");
+    assert_eq!(answers(&team, "bob").len(), 1);
+    world.throng(["down", "t"]).run().ok();
+    world.assert_nothing_left();
+}
+
+#[test]
 fn a_dead_asker_waits_for_nothing() {
     let world = World::new();
     let team = home(&world);
