@@ -212,7 +212,7 @@ mod tests {
         let process = Process::of(child.id().cast_signed()).unwrap();
         assert!(process.is_alive());
         let age = SystemTime::now().duration_since(process.started().unwrap());
-        assert!(age.map_or_else(|e| e.duration(), |age| age) < Duration::from_secs(5));
+        assert!(age.unwrap_or_else(|e| e.duration()) < Duration::from_secs(5));
         child.kill().unwrap();
         assert!(process.wait_gone(Duration::from_secs(5)), "a zombie does not run");
         child.wait().unwrap();
