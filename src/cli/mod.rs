@@ -33,6 +33,7 @@ mod story;
 mod task;
 mod tend;
 mod trust;
+mod turns;
 mod up;
 mod wait;
 
@@ -121,6 +122,8 @@ enum Verb {
     Tend(tend::Tend),
     #[command(hide = true)]
     Lead(lead::Lead),
+    #[command(hide = true)]
+    Turns(turns::Turns),
 }
 
 /// Runs the program with these arguments.
@@ -195,6 +198,7 @@ fn dispatch(verb: Option<Verb>, context: &mut Context) -> Result {
         Some(Verb::Gc(verb)) => gc::gc(&verb, context),
         Some(Verb::Drivers(verb)) => drivers::drivers(&verb, context),
         Some(Verb::Doctor(verb)) => doctor::doctor(&verb, context),
+        Some(Verb::Turns(verb)) => turns::turns(&verb, context),
         Some(Verb::Lead(verb)) => lead::lead(&verb, context),
         // Dealt with before there was a configuration.
         Some(Verb::Tend(_) | Verb::Help(_) | Verb::Completions(_) | Verb::Man(_)) => Ok(()),

@@ -1,8 +1,10 @@
 //! How a message is written for a program that is typed to: quoted, so that it names its sender and cannot imitate
-//! another, and without a character that a terminal obeys. Pure.
+//! another, and without a character that a terminal obeys.
 
 use crate::protocol::body::{self, Body, Standing};
 use crate::protocol::{AgentName, Entry, TeamName};
+use crate::sys::atomic_file;
+use std::path::Path;
 
 /// A message as it is typed.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -43,6 +45,21 @@ pub fn letter_in_file(entry: &Entry, path: &str) -> Letter {
             "A message from {from} for you is in the file {path} - read it and do what it says. {mark}"
         )),
         mark,
+    }
+}
+
+/// The name of that file.
+pub fn file_name(entry: &Entry) -> String {
+    format!("{}.md", mark(&entry.identity()).trim_matches(['[', ']']).replace(' ', "-"))
+}
+
+/// Writes that file, for the member alone. If it cannot be written, the name that is typed leads nowhere, and that is logged.
+pub fn put(path: &Path, text: &str) {
+    let dir = path.parent().map_or(Ok(()), atomic_file::make_private_dir);
+    if let Err(e) =
+        dir.and_then(|()| atomic_file::write_unsynced(path, text.as_bytes(), atomic_file::PRIVATE))
+    {
+        tracing::error!(path = %path.display(), error = %e, "message not put into its file");
     }
 }
 

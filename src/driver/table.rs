@@ -2,7 +2,7 @@
 
 use super::{Error, Prepared, Wanted, find, surroundings};
 use crate::config::drivers::{Argument, DriverEntry, MailForm};
-use crate::config::plan::{AgentOptions, PermissionMode, Word};
+use crate::config::plan::{AgentOptions, MemberPlan, PermissionMode, Word};
 use crate::store::{Doing, Sight};
 use regex::Regex;
 use std::time::Duration;
@@ -32,12 +32,37 @@ pub(super) fn prepare(wanted: &Wanted<'_>) -> Result<Prepared, Error> {
         }
         e => e,
     })?;
-    let argv = match entry.mail {
-        MailForm::Type => argv(entry, &entry.args, (&plan.agent, &[])),
-        // The program runs below our own, turn by turn; that one fills in the rest.
-        MailForm::Resume => vec![entry.program.clone()],
+    let (program, argv) = match entry.mail {
+        MailForm::Type => (program, argv(entry, &entry.args, (&plan.agent, &[]))),
+        // The program runs below our own, turn by turn.
+        MailForm::Resume => {
+            (wanted.environment.program.clone(), vec!["throng".to_owned(), "turns".to_owned()])
+        }
     };
     Ok(Prepared { program, argv, env, cwd, session: None })
+}
+
+/// The row that a member's launch file keeps: with the member's options in the arguments of its turns.
+pub fn row_of(plan: &MemberPlan) -> Option<DriverEntry> {
+    let entry = plan.entry.as_ref()?;
+    if entry.mail == MailForm::Type {
+        return Some(entry.clone());
+    }
+    let later = [("{prompt}", Some("{prompt}")), ("{session}", Some("{session}"))];
+    let filled = |args: &[Argument]| -> Vec<Argument> {
+        let mut filled = Vec::new();
+        let one_by_one = args.iter().filter(|group| group.words() != [ARGS]);
+        for group in one_by_one {
+            // Without the program, which stands first, and the member's further arguments, which stand last.
+            let plain = AgentOptions { args: Vec::new(), ..plan.agent.clone() };
+            let words = argv(entry, std::slice::from_ref(group), (&plain, &later)).split_off(1);
+            filled.push(Argument::Several(words));
+        }
+        let at = args.iter().position(|group| group.words() == [ARGS]).unwrap_or(filled.len());
+        filled.insert(at.min(filled.len()), Argument::Several(plan.agent.args.clone()));
+        filled
+    };
+    Some(DriverEntry { args: filled(&entry.args), resume: filled(&entry.resume), ..entry.clone() })
 }
 
 /// The program's name and these arguments, filled in; what belongs to a missing value is left out.
@@ -97,6 +122,7 @@ fn fill(word: &str, values: &Places<'_>) -> Option<String> {
 #[derive(Debug)]
 pub struct Eyes {
     lines: usize,
+    runs_turns: bool,
     idle: Vec<Regex>,
     working: Vec<Regex>,
     failed: Vec<Regex>,
@@ -113,13 +139,14 @@ impl Eyes {
         let (idle, working) = match entry.mail {
             MailForm::Type => (all(&entry.idle), all(&entry.working)),
             MailForm::Resume => {
-                let exactly =
-                    |line: &str| Regex::new(&format!("^{}$", regex::escape(line))).into_iter().collect();
-                (exactly(TURN_ENDED), exactly(TURN_BEGINS))
+                let exactly = Regex::new(&format!("^{}$", regex::escape(TURN_ENDED)));
+                (exactly.into_iter().collect(), Vec::new())
             }
         };
         Eyes {
-            lines: entry.lines,
+            // The line of ours is the last one while it waits; whatever stands there else is a turn's.
+            lines: if entry.mail == MailForm::Resume { 1 } else { entry.lines },
+            runs_turns: entry.mail == MailForm::Resume,
             idle,
             working,
             failed: all(&entry.failed),
@@ -156,6 +183,9 @@ impl Eyes {
         }
         if shows(&self.idle) {
             return Some(Sight::new(Doing::Idle));
+        }
+        if self.runs_turns && !lowest.is_empty() {
+            return Some(Sight::new(Doing::Working));
         }
         let quiet = self.quiet?;
         match quiet_for >= quiet {

@@ -2,6 +2,7 @@
 //! its agent.
 
 pub mod control;
+mod notice;
 mod request;
 mod respawn;
 mod retire;
@@ -9,6 +10,7 @@ mod spawn;
 mod start;
 mod strays;
 pub mod tend;
+pub mod turns;
 mod watch;
 
 pub use request::{GRACE, default_grace};

@@ -205,7 +205,7 @@ fn launch_file(spawn: &Spawn<'_>, launch: &str, prepared: Prepared) -> LaunchFil
         driver: spawn.plan.driver.clone(),
         mail: driver::mail_way(&spawn.plan.driver),
         prompt: spawn.plan.prompt.clone().filter(|_| driver::sees(&spawn.plan.driver)),
-        entry: spawn.plan.entry.clone(),
+        entry: driver::table::row_of(spawn.plan),
         session: prepared.session,
         program: prepared.program,
         argv: prepared.argv,

@@ -170,6 +170,10 @@ impl TeamState {
     pub fn iterm_sessions(&self) -> PathBuf {
         self.0.join("iterm2-sessions")
     }
+    /// Messages to a member that are too long to be typed to its program.
+    pub fn letters(&self, agent: &AgentName) -> PathBuf {
+        self.0.join("letters").join(agent.as_str())
+    }
     /// The team's event log.
     pub fn events(&self) -> PathBuf {
         self.0.join("events.jsonl")

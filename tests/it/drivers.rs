@@ -464,3 +464,45 @@ fn the_table_is_listed_and_shown_and_mistakes_in_it_are_named() {
     spawn(&["--driver", "codex", "--effort", "low"]).code(2).complains("has no place for --effort");
     world.assert_nothing_left();
 }
+
+#[test]
+fn b12_a_program_that_runs_one_turn_is_started_for_each_message_in_one_conversation() {
+    let world = World::new();
+    let dir = world.root().join("home/.config/throng");
+    fs::create_dir_all(&dir).unwrap();
+    // It writes down its arguments, and names the conversation.
+    let script = r#"printf '%s|' "$@" >> turns.log; echo >> turns.log; echo "session id: s-7"; echo "answer of $1"; case $* in *break*) exit 3;; esac"#;
+    let table = format!(
+        "[driver.once]\nprogram = \"sh\"\nmail = \"resume\"\nsession = 'session id: (\\S+)'\n\
+         args = [\"-c\", {script:?}, \"once\", \"first\", [\"--model\", \"{{model}}\"], [\"--effort\", \"{{effort}}\"], \"{{args}}\", \"{{prompt}}\"]\n\
+         resume = [\"-c\", {script:?}, \"once\", \"later\", \"{{session}}\", [\"--model\", \"{{model}}\"], \"{{prompt}}\"]\n"
+    );
+    fs::write(dir.join("drivers.toml"), table).unwrap();
+    let words = ["spawn", "f", "--team", "t", "--driver", "once", "--model", "m", "--prompt", "one"];
+    world.throng(words.iter().chain(&["--", "--more"])).run().ok();
+    until("the first turn has ended", || notices(&world).len() == 1);
+    until("it is idle", || activity(&world) == "idle");
+    send(&world, "two\nlines");
+    until("the second turn has ended", || notices(&world).len() == 2);
+    send(&world, "break");
+    until("the third turn has ended", || notices(&world).len() == 3);
+    until("all are marked as read", || unread(&world) == 0);
+    let log = world.read("turns.log");
+    assert!(log.starts_with("first|--model|m|--more|You are f, a teammate in the team t."), "{log}");
+    assert!(
+        log.contains("\nlater|s-7|--model|m|<teammate-message teammate_id=\"team-lead\">\ntwo\nlines\n"),
+        "{log}"
+    );
+    let told = notices(&world);
+    assert_eq!(told[0]["result"], "session id: s-7\nanswer of first");
+    assert_eq!(
+        (told[1]["idleReason"].as_str(), told[2]["idleReason"].as_str()),
+        (Some("available"), Some("failed"))
+    );
+    assert!(told[2]["failureReason"].as_str().unwrap().contains("exit status: 3"), "{}", told[2]);
+    let text = r#"{"type":"shutdown_request","requestId":"shutdown-5@f","from":"team-lead"}"#;
+    world.throng(["send", "f", text, "--team", "t", "--from", "team-lead"]).run().ok();
+    world.team("t").until_member("f", "exited");
+    assert!(world.team("t").texts("team-lead").iter().any(|t| t.contains("shutdown_approved")));
+    down(&world);
+}

@@ -13,6 +13,8 @@ use std::time::{Duration, Instant};
 
 /// A person who typed less long ago may go on.
 const PERSON_QUIET: Duration = Duration::from_secs(5);
+/// Pause between the keys that empty the input and the paste: Codex loses a long paste that comes with them.
+const CLEARED_AFTER: Duration = Duration::from_millis(200);
 /// How long a paste may take to be shown, the first time; each further time it may take longer.
 const SHOWN_WITHIN: Duration = Duration::from_secs(2);
 /// Pause between the paste that is seen and the keys that send it: programs take quick keys for a part of the paste.
@@ -68,6 +70,12 @@ pub(super) enum Act {
 #[derive(Debug)]
 enum State {
     Resting,
+    /// The input was emptied for it.
+    Cleared {
+        letter: Letter,
+        at: Instant,
+        pastes: u32,
+    },
     /// It was pasted and is waited for on the screen.
     Pasted {
         letter: Letter,
@@ -175,6 +183,7 @@ impl Feed {
         self.was_working |= view.doing == Some(Doing::Working);
         match std::mem::replace(&mut self.state, State::Resting) {
             State::Resting => self.rest(view),
+            State::Cleared { letter, at, pastes } => self.put_in(view, letter, (at, pastes)),
             State::Pasted { letter, at, seen_at, pastes } => {
                 self.look_for(view, letter, (at, seen_at, pastes))
             }
@@ -216,7 +225,7 @@ impl Feed {
         if letter.text.len() <= limit {
             return self.paste(view, letter, 1);
         }
-        let path = self.dir.join(format!("{}.md", letter.mark.trim_matches(['[', ']']).replace(' ', "-")));
+        let path = self.dir.join(letter::file_name(&entry));
         let mut acts = vec![Act::Put(path.clone(), letter::file(&entry, preamble))];
         acts.extend(self.paste(view, letter::letter_in_file(&entry, &path.to_string_lossy()), 1));
         acts
@@ -226,17 +235,28 @@ impl Feed {
         LINE_BYTES_MAX.min(self.entry.text_bytes_max)
     }
 
-    /// Empties the input and puts a letter into it.
+    /// Empties the input for a letter.
     fn paste(&mut self, view: &View<'_>, letter: Letter, pastes: u32) -> Vec<Act> {
-        let mut keys = self.entry.clear.clone().into_bytes();
-        if view.is_bracketed {
-            // As terminals do: lines of a paste end with a carriage return.
-            keys.extend(format!("\x1b[200~{}\x1b[201~", letter.text.replace('\n', "\r")).into_bytes());
-        } else {
-            keys.extend(letter.text.replace('\n', " ").into_bytes());
+        self.state = State::Cleared { letter, at: view.now, pastes };
+        vec![Act::Keys(self.entry.clear.clone().into_bytes())]
+    }
+
+    /// Puts it in.
+    fn put_in(&mut self, view: &View<'_>, letter: Letter, (at, pastes): (Instant, u32)) -> Vec<Act> {
+        if self.person_typed.is_some_and(|typed| typed > at) && self.person_is_quiet(view) {
+            return self.paste(view, letter, pastes);
         }
+        if view.now < at + CLEARED_AFTER || !self.is_settled(view) || !self.person_is_quiet(view) {
+            self.state = State::Cleared { letter, at, pastes };
+            return Vec::new();
+        }
+        let keys = match view.is_bracketed {
+            // As terminals do: lines of a paste end with a carriage return.
+            true => format!("\x1b[200~{}\x1b[201~", letter.text.replace('\n', "\r")),
+            false => letter.text.replace('\n', " "),
+        };
         self.state = State::Pasted { letter, at: view.now, seen_at: None, pastes };
-        vec![Act::Keys(keys)]
+        vec![Act::Keys(keys.into_bytes())]
     }
 
     fn look_for(

@@ -6,12 +6,9 @@ use super::post::Post;
 use crate::config::drivers::MailForm;
 use crate::driver::letter;
 use crate::driver::table::Eyes;
-use crate::protocol::body::{Body, Idle, ShutdownApproved};
-use crate::protocol::{Entry, timestamp};
+use crate::launch::notice;
 use crate::store::{Doing, LaunchFile, Sight, TeamStore};
-use crate::sys::atomic_file;
-use std::path::Path;
-use std::time::{Duration, Instant, SystemTime};
+use std::time::{Duration, Instant};
 
 /// Grace of a program that the leader asked to shut down.
 const SHUT_DOWN_WITHIN: Duration = Duration::from_secs(10);
@@ -47,11 +44,12 @@ impl Feeding {
         let entry = launch.entry.as_ref()?;
         let typed = (entry.mail == MailForm::Type).then(|| {
             let preamble = letter::preamble(&launch.agent, &launch.team);
-            let dir = store.state().dir().join("letters").join(launch.agent.as_str());
+            let dir = store.state().letters(&launch.agent);
             let post = Post::open(store, &launch.agent).ok()?;
             Some((Feed::new(&launch.agent, preamble, (entry, dir)), post))
         });
-        let end = entry.end.as_ref().map(|line| (format!("{}{line}", entry.clear), entry.submit.clone()));
+        let end = entry.end.as_ref().filter(|_| entry.mail == MailForm::Type);
+        let end = end.map(|line| (format!("{}{line}", entry.clear), entry.submit.clone()));
         Some(Feeding {
             eyes: Eyes::of(entry),
             typed: typed.flatten(),
@@ -232,17 +230,18 @@ impl Tend {
         for act in acts {
             match act {
                 Act::Keys(keys) => self.type_in(&keys),
-                Act::Put(path, text) => put(&path, &text),
+                Act::Put(path, text) => letter::put(&path, &text),
                 Act::Taken(identity) => {
                     self.set_sight(Sight::new(Doing::Working));
                     post.mark_read(identity);
                 }
                 Act::TurnEnded(said) => {
-                    post.send(self.idle_notice(said, &feeding.eyes));
+                    let failure = feeding.eyes.failure(&said);
+                    post.send(notice::idle(&self.launch.agent, said, failure));
                     self.has_printed();
                 }
                 Act::ShutDown(text) => {
-                    post.send(self.agreement(&text));
+                    post.send(notice::agreement(&self.launch.agent, &text));
                     request = Some(text);
                 }
             }
@@ -254,40 +253,6 @@ impl Tend {
         if request.is_some() {
             self.end_by_line(feeding, SHUT_DOWN_WITHIN, "it was asked to shut down");
         }
-    }
-
-    fn entry(&self, body: &Body) -> Entry {
-        let id = uuid::Uuid::new_v4().to_string();
-        Entry::new(self.launch.agent.as_str(), &body.to_text(), &timestamp::format(SystemTime::now()), &id)
-    }
-
-    /// What a mate tells its leader when its turn has ended.
-    fn idle_notice(&self, said: String, eyes: &Eyes) -> Entry {
-        let failure = eyes.failure(&said);
-        let idle = Idle {
-            from: self.launch.agent.to_string(),
-            timestamp: timestamp::format(SystemTime::now()),
-            idle_reason: if failure.is_some() { "failed" } else { "available" }.to_owned(),
-            failure_reason: failure,
-            result: Some(said).filter(|text| !text.is_empty()),
-            ..Idle::default()
-        };
-        self.entry(&Body::Idle(idle.bounded()))
-    }
-
-    /// A mate's answer to a request to shut down.
-    fn agreement(&self, request: &str) -> Entry {
-        let body = Body::parse(request);
-        let approved = ShutdownApproved {
-            request_id: body.request_id().unwrap_or_default().to_owned(),
-            from: self.launch.agent.to_string(),
-            timestamp: timestamp::format(SystemTime::now()),
-            ..ShutdownApproved::default()
-        };
-        let answer = Body::ShutdownApproved(approved);
-        let mut entry = self.entry(&answer);
-        entry.text = answer.to_text_answering(request);
-        entry
     }
 
     /// Ends a program by the line that its row names, where there is one; it gets TERM when half the grace is over.
@@ -303,18 +268,10 @@ impl Tend {
 
     /// Types the line that ends the program, if it waits for input. Answers whether it did; TERM follows then.
     pub(super) fn is_ended_by_line(&mut self, grace: Duration) -> bool {
-        let is_idle = self.record.sight.as_ref().is_some_and(|s| s.doing == Doing::Idle);
+        let has_trouble =
+            self.feeding.as_ref().and_then(|f| f.typed.as_ref()).is_some_and(|(f, _)| f.trouble().is_some());
+        let is_idle = has_trouble || self.record.sight.as_ref().is_some_and(|s| s.doing == Doing::Idle);
         let line = self.feeding.as_mut().filter(|_| is_idle).and_then(|feeding| feeding.end_line(grace));
         line.as_ref().map(|line| self.type_in(line.as_bytes())).is_some()
-    }
-}
-
-/// A long message, for the member alone. If it cannot be written, the name that is typed leads nowhere, and that is said.
-fn put(path: &Path, text: &str) {
-    let dir = path.parent().map_or(Ok(()), atomic_file::make_private_dir);
-    if let Err(e) =
-        dir.and_then(|()| atomic_file::write_unsynced(path, text.as_bytes(), atomic_file::PRIVATE))
-    {
-        tracing::error!(path = %path.display(), error = %e, "message not put into its file");
     }
 }
