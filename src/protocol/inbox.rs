@@ -222,9 +222,10 @@ pub fn marked_read(slice: &RawValue) -> String {
     let parsed = serde_json::from_str(slice.get()).or_else(|_| serde_json::from_str(&whole));
     let Ok(mut fields): Result<Fields<'_>, _> = parsed else { return slice.get().to_owned() };
     let Ok(truth) = RawValue::from_string("true".to_owned()) else { return slice.get().to_owned() };
-    match fields.0.iter_mut().find(|(key, _)| key == "read") {
-        Some((_, value)) => *value = &truth,
-        None => fields.0.push(("read".to_owned(), &truth)),
+    // All of them: of a field that stands there twice, the last one counts.
+    let mut marks = fields.0.iter_mut().filter(|(key, _)| key == "read").map(|(_, value)| *value = &truth);
+    if marks.by_ref().count() == 0 {
+        fields.0.push(("read".to_owned(), &truth));
     }
     pretty(&fields)
 }
@@ -325,6 +326,7 @@ mod tests {
         }
         for slice in [
             half,
+            r#"{"read":true,"from":"x","read":false,"text":"a","timestamp":"t"}"#,
             r#"{"from":"x","text":"a","timestamp":"t","read":"yes"}"#,
             r#"{"\ud800":1,"from":"x","text":"a","timestamp":"t"}"#,
         ] {

@@ -122,10 +122,10 @@ impl Locked {
         fault::point("prepared");
         let result = self.rename(&mut pending, new);
         if !matches!(result, Ok(Replaced::Done | Replaced::Doubtful))
-            && let Some(turn) = &self.turn
+            && let Some(turn) = &mut self.turn
         {
             // Before the temporary file goes: its absence would mean that it was renamed.
-            turn.retract()?;
+            turn.disclaim()?;
         }
         result
     }

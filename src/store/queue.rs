@@ -159,7 +159,7 @@ impl Turn {
     fn recover(&mut self) -> Result<()> {
         let Some(mut left) = self.queue.record()? else { return Ok(()) };
         self.abandoned = left.lock.map(|(inode, s, ns)| Identity { inode, mtime: (s, ns) });
-        let Some(temporary) = left.temporary.take() else { return Ok(()) };
+        let Some(temporary) = left.temporary.clone() else { return Ok(()) };
         let temporary = self.queue.target.with_file_name(temporary);
         let is_gone =
             || temporary.parent().is_some_and(Path::exists) && std::fs::symlink_metadata(&temporary).is_err();
@@ -167,10 +167,12 @@ impl Turn {
         if let Some(names) = &renamed {
             self.queue.acknowledge(names);
         }
-        // First forget what is being renamed, then remove it: its absence means that it was.
+        // First forget what is being renamed, then remove it: its absence means that it was. Its name is kept, for whoever
+        // comes after us if we die between the two.
         if self.write(&left).is_err() {
             self.retract()?;
         }
+        fault::point("recovering");
         let was_renamed = renamed.is_some();
         tracing::info!(pid = left.pid, was_renamed, target = %self.queue.target.display(), "a writer died");
         Ok(atomic_file::remove_optional(&temporary)?)
@@ -215,7 +217,15 @@ impl Turn {
         Ok(spooled.iter().all(|name| dir.join(name).exists()))
     }
 
-    /// Takes the intention back.
+    /// Takes the intention back: whether the temporary file is there says nothing any more. It is still ours to remove.
+    pub(super) fn disclaim(&mut self) -> Result<()> {
+        self.record.renames = None;
+        self.write(&self.record).or_else(|_| self.retract())?;
+        fault::point("disclaimed");
+        Ok(())
+    }
+
+    /// Takes all of it back.
     pub(super) fn retract(&self) -> Result<()> {
         Ok(atomic_file::remove_optional(&self.queue.record_path())?)
     }

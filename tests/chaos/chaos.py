@@ -174,7 +174,7 @@ class Chaos:
             for box in boxes_now:
                 ledger.note("intent", id=message, box=box, digest=book.digest(text))
             to = "*" if to_all else boxes_now[0].split("/")[1]
-            fault = self.fault_point(rng, team, SIGNED + (["spooled"] if team == "ours" else []))
+            fault = self.fault_point(rng, team, SIGNED + (["spooled", "recovering"] if team == "ours" else []))
             by_pipe = len(text) > 10_000 or rng.random() < 0.3
             args = ["send", to, "-" if by_pipe else text, "--from", me, "--json"]
             stdin = (text + "\n").encode() if by_pipe else None

@@ -151,6 +151,35 @@ fn probe_q121_a_writer_killed_at_any_step_loses_and_doubles_nothing() {
     }
 }
 
+/// Whoever finishes for a dead writer, or begins anew, may die of it as well: the third one finds all that is left.
+#[test]
+fn probe_q121_who_dies_while_clearing_up_leaves_that_to_the_next() {
+    let world = World::new();
+    let team = our_team(&world, &["bob"]);
+    team.plant_inbox("bob", "[]");
+    let left = || {
+        let names = fs::read_dir(team.dir().join("inboxes")).unwrap().map(|e| e.unwrap().file_name());
+        names.filter(|name| name.to_string_lossy().contains(".tmp.")).count()
+    };
+    for step in ["prepared", "recovering"] {
+        send(&world, "bob", "lost").env("THRONG_FAULT", step).run().signalled(Signal::SIGKILL);
+        assert_eq!(left(), 1, "{step}");
+    }
+    send(&world, "bob", "first").run().ok();
+    assert_eq!(left(), 0);
+    // Another program writes without the lock, so that the writer has to begin anew.
+    let anew = send(&world, "bob", "lost").env("THRONG_FAULT", "stop@prepared,disclaimed").start();
+    until_stopped(&anew);
+    team.plant_inbox("bob", "[ ]");
+    anew.signal(Signal::SIGCONT);
+    anew.wait().signalled(Signal::SIGKILL);
+    assert_eq!(left(), 1);
+    let outcome = send(&world, "bob", "second").run();
+    outcome.ok().check("at once", outcome.took < Duration::from_secs(9));
+    assert_eq!(team.texts("bob"), ["second"]);
+    world.assert_nothing_left();
+}
+
 /// Killed between making the lock directory and writing down that it is ours: it has to grow stale.
 #[test]
 fn case_c002_a_lock_without_a_record_is_waited_for_until_it_is_stale() {

@@ -26,6 +26,7 @@ mod drivers;
 mod ending;
 mod example;
 mod faults;
+mod fuzz;
 mod help;
 mod inbox;
 mod iterm;

@@ -61,7 +61,7 @@ fn probe_d01_a_new_leader_looks_at_files_again() {
 /// A real Claude Code writes by rename and pokes nobody.
 #[test]
 fn goal_p10_mail_of_another_program_wakes_the_leader_at_once() {
-    const MESSAGES: usize = 10;
+    const MESSAGES: usize = 5;
     let world = World::new();
     world.write(
         "t.toml",
@@ -71,17 +71,25 @@ fn goal_p10_mail_of_another_program_wakes_the_leader_at_once() {
     let team = world.team("demo");
     team.until_member("bob", "ready");
     let inbox = team.inbox_path("team-lead");
-    let start = Instant::now();
+    let mut latencies = Vec::new();
     for i in 0..MESSAGES {
+        // Its poll comes a second after the last thing that it did.
+        until_some("the leader has done nothing for a moment", || {
+            let before = switches(run.pid());
+            std::thread::sleep(Duration::from_millis(300));
+            (switches(run.pid()) == before).then_some(())
+        });
         let text = format!(r#"[{{"from":"bob","text":"word {i}","timestamp":"2030-01-02T03:04:05.678Z"}}]"#);
         let new = inbox.with_extension("json.tmp.deadbeef");
         fs::write(&new, text).unwrap();
+        let start = Instant::now();
         fs::rename(new, &inbox).unwrap();
         run.until_says(&format!("word {i}"));
+        latencies.push(start.elapsed());
         until("it is marked", || team.inbox("team-lead").iter().all(|e| e["read"] == true));
     }
-    // By its poll alone it would see one a second.
-    assert!(start.elapsed() < Duration::from_millis(600) * MESSAGES as u32, "{:?}", start.elapsed());
+    let best = latencies.iter().min().unwrap();
+    assert!(*best < Duration::from_millis(300), "by its poll alone it would take 600 ms: {latencies:?}");
     run.signal(Signal::SIGTERM);
     run.wait();
     world.assert_nothing_left();
@@ -159,24 +167,32 @@ fn probe_d04_after_ten_thousand_polls_messages_are_still_seen() {
     let path = team.plant_inbox("bob", "[]");
     let mut watch = store.watch_mail(&bob);
     let (mut seen, mut readings) = (BTreeSet::new(), 0);
+    let write = |text: String| {
+        let entry = format!(r#"[{{"from":"lead","text":"{text}","timestamp":"2030-01-02T03:04:05.678Z"}}]"#);
+        fs::write(&path, entry).unwrap();
+    };
+    let set_time = |at: SystemTime| {
+        fs::File::options().write(true).open(&path).unwrap().set_modified(at).unwrap();
+    };
     for poll in 0..10_000 {
-        if poll % 100 == 0 {
-            let text = format!(
-                r#"[{{"from":"lead","text":"message {poll:05}","timestamp":"2030-01-02T03:04:05.678Z"}}]"#
-            );
-            fs::write(&path, text).unwrap();
-        }
-        if poll % 100 == 50 {
+        match poll % 100 {
+            0 => write(format!("message {poll:05}")),
+            // Within one tick of a coarse clock: size, inode and time are those of the one before.
+            1 => {
+                let at = fs::metadata(&path).unwrap().modified().unwrap();
+                write(format!("message {poll:05}"));
+                set_time(at);
+            }
             // As if time had passed: a file that rests is not read again.
-            let old = SystemTime::now() - Duration::from_secs(100 + poll);
-            fs::File::options().write(true).open(&path).unwrap().set_modified(old).unwrap();
+            50 => set_time(SystemTime::now() - Duration::from_secs(100 + poll)),
+            _ => {}
         }
         if watch.has_changed() {
             readings += 1;
             seen.extend(store.mailbox(&bob).unread().unwrap().entries.into_iter().map(|e| e.text));
         }
     }
-    assert_eq!(seen.len(), 100);
+    assert_eq!(seen.len(), 200);
     assert!(readings < 5300, "a file at rest is not read: {readings} readings");
 }
 
@@ -272,4 +288,14 @@ fn store(world: &World) -> TeamStore {
 
 fn entry(from: &str, text: &str) -> Entry {
     Entry::new(from, text, &timestamp::format(SystemTime::now()), &uuid::Uuid::new_v4().to_string())
+}
+
+/// How often the threads of a process went to sleep.
+fn switches(pid: i32) -> Vec<String> {
+    let threads = fs::read_dir(format!("/proc/{pid}/task")).unwrap();
+    let status = |e: std::io::Result<fs::DirEntry>| fs::read_to_string(e.unwrap().path().join("status")).ok();
+    let counts = threads.filter_map(status).map(|text| {
+        text.lines().filter(|line| line.starts_with("voluntary_ctxt_switches")).map(str::to_owned).collect()
+    });
+    counts.collect()
 }
