@@ -15,7 +15,7 @@ pub fn inbox(bytes: &[u8]) -> String {
         Ok(old) => old,
         Err(damage) => {
             assert_eq!(inbox::with_entries(bytes, std::slice::from_ref(&added)).unwrap_err(), damage);
-            return format!("{damage:?}").chars().take_while(|c| !c.is_ascii_digit()).collect();
+            return format!("{damage:?}").chars().take(24).collect();
         }
     };
     let new = inbox::with_entries(bytes, &[added.clone(), added.clone()]).unwrap();
@@ -128,7 +128,7 @@ pub fn body(bytes: &[u8]) -> String {
         let quoted = body::quoted(&entry, body::Standing::Unverified);
         assert_eq!((quoted.matches('<').count(), quoted.matches('>').count()), (2, 2), "{quoted}");
     }
-    if kind.len() < 30 { kind } else { "long".to_owned() }
+    if matches!(parsed, Body::Unknown { .. }) { "unknown".to_owned() } else { kind }
 }
 
 /// A `team.toml`, written to `scratch`.
