@@ -4,6 +4,7 @@
 
 use serde_json::Value;
 use std::path::Path;
+use throng::config::Drivers;
 use throng::config::plan::Plan;
 use throng::protocol::inbox::{self, Inbox};
 use throng::protocol::{Body, Entry, Task, Team, body};
@@ -134,7 +135,8 @@ pub fn body(bytes: &[u8]) -> String {
 /// A `team.toml`, written to `scratch`.
 pub fn plan(bytes: &[u8], scratch: &Path) -> String {
     std::fs::write(scratch, bytes).unwrap();
-    let (once, twice) = (Plan::read(scratch), Plan::read(scratch));
+    let Ok(drivers) = Drivers::built_in() else { panic!("the built-in table of drivers is damaged") };
+    let (once, twice) = (Plan::read(scratch, &drivers), Plan::read(scratch, &drivers));
     assert_eq!(format!("{once:?}"), format!("{twice:?}"));
     match once {
         Ok(plan) => {
