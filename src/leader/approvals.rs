@@ -200,6 +200,11 @@ impl Approver {
         }
     }
 
+    /// Whether there is no person to ask.
+    pub(super) fn is_alone(&self) -> bool {
+        self.person == Person::Absent
+    }
+
     /// What nobody answered, as sentences.
     pub(super) fn unanswered(&self) -> Vec<String> {
         let mut all: Vec<(u64, &String)> = self

@@ -9,7 +9,7 @@ use crate::hooks::Said;
 use crate::launch::{self, Life, MemberView, Retired, SpawnError};
 use crate::protocol::task::open_blockers;
 use crate::protocol::{AgentName, Entry, Task, TeamName};
-use crate::store::LeaderMode;
+use crate::store::{Doing, LeaderMode};
 use nix::sys::signal::Signal;
 use serde_json::{Value, json};
 use std::collections::{HashSet, VecDeque};
@@ -256,6 +256,8 @@ impl State {
             Event::Seen(mut view) => {
                 // What was shown and is not marked yet comes again.
                 view.mail.retain(|entry| self.shown.insert(entry.identity()));
+                // Whom only a person can help stays as it is where there is none.
+                view.at_rest.extend(self.helpless(&view.members).map(|(m, _)| m.name.clone()));
                 if view.members != self.last.members
                     || view.tasks != self.last.tasks
                     || view.at_rest != self.last.at_rest
@@ -279,7 +281,10 @@ impl State {
             Phase::Last => {
                 let mail = std::mem::take(&mut self.last.mail);
                 actions.extend((!mail.is_empty()).then_some(Action::Deliver(mail)));
-                self.outcome.unanswered = self.approver.as_ref().map_or(Vec::new(), Approver::unanswered);
+                let approver = self.approver.iter().flat_map(Approver::unanswered);
+                let new: Vec<String> =
+                    approver.filter(|what| !self.outcome.unanswered.contains(what)).collect();
+                self.outcome.unanswered.extend(new);
                 actions.push(Action::Done(self.outcome.clone()));
             }
         }
@@ -456,17 +461,36 @@ impl State {
             let own = tasks.iter().filter(|t| !t.is_completed() && t.owner_name() == Some(name.as_str()));
             own.filter(|t| open_blockers(t, tasks).is_empty()).map(|t| t.id.clone()).collect()
         };
-        let resting: Vec<(AgentName, Vec<String>)> =
-            self.last.at_rest.iter().map(|name| (name.clone(), own(name))).collect();
+        let is_helpless = |name: &AgentName| self.helpless(&self.last.members).any(|(m, _)| m.name == *name);
+        let resting = self.last.at_rest.iter().filter(|name| !is_helpless(name));
+        let resting: Vec<(AgentName, Vec<String>)> = resting.map(|name| (name.clone(), own(name))).collect();
         let new = resting.into_iter().filter(|(_, ids)| !ids.is_empty());
         new.filter(|reminder| self.reminded.insert(reminder.clone()))
             .map(|(name, _)| Action::Remind(name))
             .collect()
     }
 
+    /// Members that only a person could help, and with what, in a run where there is none.
+    fn helpless<'m>(&self, members: &'m [MemberView]) -> impl Iterator<Item = (&'m MemberView, &'m str)> {
+        let is_alone = self.approver.as_ref().is_some_and(Approver::is_alone);
+        let needs = |m: &'m MemberView| {
+            let sight = m.record.as_ref()?.sight.as_ref().filter(|s| s.doing == Doing::NeedsHuman)?;
+            matches!(m.life, Life::Ready(_)).then(|| (m, sight.what.as_deref().unwrap_or("something")))
+        };
+        members.iter().filter(move |_| is_alone).filter_map(needs)
+    }
+
+    /// What nobody was there for, as sentences.
+    fn unanswered(&self) -> Vec<String> {
+        let helpless = self.helpless(&self.last.members);
+        let helpless =
+            helpless.map(|(m, what)| format!("{} needs a person for {what}, and nobody is there", m.name));
+        self.approver.iter().flat_map(Approver::unanswered).chain(helpless).collect()
+    }
+
     /// Writes down who and what failed, before we end anybody ourselves.
     fn judge(&mut self) {
-        self.outcome.unanswered = self.approver.as_ref().map_or(Vec::new(), Approver::unanswered);
+        self.outcome.unanswered = self.unanswered();
         let members = self.last.members.iter().filter(|m| m.life.has_failed());
         let failed =
             |m: &MemberView| Failed { member: Some(m.name.clone()), what: format!("{} {}", m.name, fate(m)) };

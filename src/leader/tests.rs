@@ -1,5 +1,6 @@
 //! The leader's state, step by step.
 
+use super::approvals::Person;
 use super::stall::stall;
 use super::state::{Action, Event, GRACE, State, View};
 use crate::config::approvals::Policy;
@@ -299,4 +300,31 @@ fn members_at_rest_end_a_run_after_a_while_and_are_reminded_before_it_counts_as_
     state.on(Event::Seen(resting(&open)), after(7));
     assert!(!ends(&state.on(Event::Seen(resting(&open)), after(9))));
     assert!(ends(&state.on(Event::Seen(resting(&open)), after(12))), "reminded once, and still nothing");
+}
+
+#[test]
+fn whom_only_a_person_can_help_ends_a_run_where_there_is_none() {
+    let now = Instant::now();
+    let record = |what: &str| {
+        let text = format!(
+            r#"{{"name":"a","launch":"l","tend":{{"pid":7,"start":7}},"state":{{"is":"ready","process":{{"pid":7,"start":7}}}},"since":"","started":"","restarts":0,
+            "place":{{"backend":"process"}},"tty":true,"restart":"never","command":[],"cwd":"/","sight":{{"doing":"needs_human","what":"{what}"}}}}"#
+        );
+        serde_json::from_str(&text).unwrap()
+    };
+    let mut seen = view(&[("a", READY)], &[]);
+    seen.members[0].record = Some(record("a dialog"));
+    for (person, ends) in [(Person::Absent, true), (Person::Asked, false)] {
+        let state = running(&[("a", Restart::Never)], now);
+        let mut state = state.approving(&TeamName::new("t").unwrap(), &Policy::default(), person);
+        assert_eq!(state.on(Event::Seen(seen.clone()), now), []);
+        let actions = state.on(Event::Seen(seen.clone()), now + Duration::from_secs(5));
+        assert_eq!(actions.iter().any(|a| matches!(a, Action::RetireAll(_))), ends);
+        if ends {
+            state.on(Event::Ended(Vec::new()), now);
+            let last = state.on(Event::Seen(view(&[], &[])), now);
+            let Some(Action::Done(outcome)) = last.last() else { panic!("{last:?}") };
+            assert_eq!(outcome.unanswered, ["a needs a person for a dialog, and nobody is there"]);
+        }
+    }
 }

@@ -3,7 +3,7 @@
 
 use crate::support::model::{Model, Part, load, refuse, say, send, tool};
 use crate::support::process::signal;
-use crate::support::{Call, World, until, until_some};
+use crate::support::{Call, Terminal, World, until, until_some};
 use nix::sys::signal::Signal;
 use serde_json::{Value, json};
 use std::path::PathBuf;
@@ -40,8 +40,12 @@ impl Stage {
     }
 
     pub fn throng(&self, args: &[&str]) -> Call {
-        let call = self.world.throng(args).env("THRONG_CLAUDE", &self.program).timeout(LONG);
-        self.model.known_to(call)
+        self.model_known_to(self.world.throng(args))
+    }
+
+    /// A call that finds the program and the stub.
+    pub fn model_known_to(&self, call: Call) -> Call {
+        self.model.known_to(call.env("THRONG_CLAUDE", &self.program).timeout(LONG))
     }
 
     /// A user message to the model that contains all of these.
@@ -130,6 +134,31 @@ fn b9_b11_its_states_are_seen_and_a_killed_one_goes_on_with_its_conversation() {
     stage.throng(&["down", "t"]).run().ok().says("by itself when asked by mail");
     // The one that was killed could not remove a socket of its own making.
     std::fs::remove_dir_all(stage.world.root().join("run/cc-socks")).unwrap();
+    stage.world.assert_nothing_left();
+}
+
+#[test]
+fn b4_b9_a_person_attaches_to_it_and_a_dialog_on_its_screen_is_named() {
+    let Some(stage) = Stage::new(vec![]) else { return };
+    let spawn = ["spawn", "ann", "--team", "t", "--driver", "claude", "--backend", "process", "--trust"];
+    stage.throng(&[&spawn[..], &["--prompt", "hello"]].concat()).run().ok();
+    let team = stage.world.team("t");
+    until("it is idle", || team.member("ann")["activity"] == "idle");
+    let mut terminal = Terminal::start(stage.throng(&["attach", "ann", "--team", "t"]));
+    terminal.until_shows("@ann");
+    terminal.types("/model");
+    terminal.until_shows("/model");
+    terminal.types("\r");
+    until("the dialog is seen", || team.member("ann")["activity"] == "needs-human");
+    let what = team.member("ann")["sight"]["what"].to_string();
+    assert!(what.contains("Select model"), "{what}");
+    stage.throng(&["status", "--team", "t"]).run().ok().says("needs-human for a dialog: Select model");
+    terminal.types("\u{1b}");
+    until("it is idle again", || team.member("ann")["activity"] == "idle");
+    terminal.types("\u{1d}");
+    assert!(terminal.wait().success());
+    stage.throng(&["screen", "ann", "--team", "t"]).run().ok().says("@ann");
+    stage.throng(&["down", "t"]).run().ok().says("by itself when asked by mail");
     stage.world.assert_nothing_left();
 }
 

@@ -2,8 +2,9 @@
 //! waits for another, a permission by rule, a plan by hook (B12, F3, F4, C3); and with a teammate killed on the way (B11).
 
 use crate::claude::Stage;
-use crate::support::model::{Part, load, say, send, tool};
+use crate::support::model::{Part, load, send, tool};
 use crate::support::process::{Process, signal};
+use crate::support::tmux::Tmux;
 use crate::support::{until, until_some};
 use nix::sys::signal::Signal;
 use serde_json::json;
@@ -94,7 +95,6 @@ fn parts() -> Vec<Part> {
             "Plan what you will do",
             vec![load("ExitPlanMode"), vec![tool("Write", plan)], vec![tool("ExitPlanMode", json!({}))]],
         ),
-        Part::new("Plan Approved", vec![vec![say("I wait for the sum.")]]),
         Part::new(
             "Say what came out",
             vec![
@@ -140,6 +140,28 @@ fn b12_f3_f4_two_claudes_and_a_script_do_a_job_without_a_terminal() {
     };
     assert!(retired("ann") && retired("pam"));
     stage.world.assert_nothing_left();
+}
+
+#[test]
+fn b1_b12_the_same_team_has_panes_beside_its_leader_in_tmux() {
+    let Some(stage) = stage(MAKE) else { return };
+    let tmux = Tmux::plain(&stage.world);
+    let run =
+        stage.model_known_to(tmux.throng(&["run", "team.toml", "--trust", "--backend", "tmux"])).start();
+    let team = stage.world.team("sum");
+    let pane = |name: &str| {
+        let members = team.state_dir().join("members").join(format!("{name}.json")).exists();
+        members.then(|| team.member(name)["place"]["pane"].as_str().map(str::to_owned)).flatten()
+    };
+    let shows = |pane: &str, words: &str| tmux.ask(&["capture-pane", "-p", "-t", pane]).contains(words);
+    until_some("pam's plan was approved", || pane("pam").filter(|pane| shows(pane, "accept edits on")));
+    for name in ["ann", "pam"] {
+        let pane = pane(name).unwrap();
+        eprintln!("--- {name} in {pane}\n{}", tmux.ask(&["capture-pane", "-p", "-t", &pane]));
+        assert!(shows(&pane, &format!("@{name} ")), "{name}'s screen is in its pane");
+    }
+    run.wait().ok().says("3 tasks completed, 0 failed");
+    assert_eq!(tmux.panes("#{pane_id}"), ["%0"], "the leader's pane alone is left");
 }
 
 #[test]

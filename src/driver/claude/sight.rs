@@ -24,7 +24,7 @@ pub fn sight(screen: &str) -> Option<Sight> {
     let frame = &lines[lines.len().saturating_sub(FRAME_LINES)..];
     let last_two = &lines[lines.len().saturating_sub(2)..];
     // The input line stands between two rules.
-    let is_rule = |line: &str| line.chars().filter(|c| *c == '─').count() >= 10;
+    let is_rule = |line: &str| line.chars().filter(|c| matches!(c, '─' | '▔')).count() >= 10;
     let input = frame.windows(3).any(|w| is_rule(w[0]) && w[1].starts_with('❯') && is_rule(w[2]));
     if input {
         let doing = if frame.iter().any(|line| line.contains("esc to interrupt")) {
@@ -49,8 +49,10 @@ pub fn sight(screen: &str) -> Option<Sight> {
     match (named, is_dialog) {
         (Some((_, name)), _) => Some(Sight::of_a_person((*name).to_owned())),
         (None, true) => {
-            let title =
-                lines.iter().map(|line| line.trim()).find(|line| line.chars().any(char::is_alphabetic));
+            // It begins below a rule, with its title.
+            let start = lines.iter().rposition(|line| is_rule(line)).map_or(0, |at| at + 1);
+            let mut below = lines[start..].iter().map(|line| line.trim());
+            let title = below.find(|line| line.chars().any(char::is_alphabetic));
             let title: String = title.unwrap_or_default().chars().take(80).collect();
             Some(Sight::of_a_person(format!("a dialog: {title}")))
         }
@@ -90,6 +92,10 @@ mod tests {
         let key = "Detected a custom API key in your environment";
         assert_eq!(dialog(key).as_deref(), Some("the API key dialog"));
         assert_eq!(dialog("Something new").as_deref(), Some("a dialog: Something new"));
+        let below = format!(
+            "Claude Code v2\n● Well.\n▔▔▔▔▔▔▔▔▔▔▔▔▔▔\n  Select model\n  1. One\n\n  Enter to save · Esc to cancel"
+        );
+        assert_eq!(sight(&below).and_then(|s| s.what).as_deref(), Some("a dialog: Select model"));
         assert_eq!(sight("booting"), None);
         assert_eq!(sight(""), None);
         let offline = "Welcome to Claude Code v2.1.332\n\n Unable to connect to Anthropic services\n";

@@ -15,8 +15,12 @@ use std::time::{Duration, Instant};
 const PERSON_QUIET: Duration = Duration::from_secs(5);
 /// Pause between the keys that empty the input and the paste: Codex loses a long paste that comes with them.
 const CLEARED_AFTER: Duration = Duration::from_millis(200);
+/// How long it may take to look idle again after that.
+const CLEARED_WITHIN: Duration = Duration::from_secs(10);
+/// How often the keys that empty the input are typed at least: many programs empty one line with them.
+const CLEARS_MIN: usize = 8;
 /// How long a paste may take to be shown, the first time; each further time it may take longer.
-const SHOWN_WITHIN: Duration = Duration::from_secs(2);
+const SHOWN_WITHIN: Duration = Duration::from_secs(3);
 /// Pause between the paste that is seen and the keys that send it: programs take quick keys for a part of the paste.
 const SUBMIT_AFTER: Duration = Duration::from_millis(250);
 /// How long the sending keys may take to have an effect.
@@ -237,14 +241,24 @@ impl Feed {
 
     /// Empties the input for a letter.
     fn paste(&mut self, view: &View<'_>, letter: Letter, pastes: u32) -> Vec<Act> {
+        let clear = self.clear(&letter);
         self.state = State::Cleared { letter, at: view.now, pastes };
-        vec![Act::Keys(self.entry.clear.clone().into_bytes())]
+        vec![clear]
+    }
+
+    /// Empties the input, in which this letter may stand: a line, and its end, at a time.
+    fn clear(&self, letter: &Letter) -> Act {
+        let times = CLEARS_MIN.max(2 * letter.text.lines().count());
+        Act::Keys(self.entry.clear.repeat(times).into_bytes())
     }
 
     /// Puts it in.
     fn put_in(&mut self, view: &View<'_>, letter: Letter, (at, pastes): (Instant, u32)) -> Vec<Act> {
         if self.person_typed.is_some_and(|typed| typed > at) && self.person_is_quiet(view) {
             return self.paste(view, letter, pastes);
+        }
+        if view.now >= at + CLEARED_WITHIN && !is_busy(view) && !self.is_settled(view) {
+            return self.give_up(&letter, "its input cannot be emptied");
         }
         if view.now < at + CLEARED_AFTER || !self.is_settled(view) || !self.person_is_quiet(view) {
             self.state = State::Cleared { letter, at, pastes };
@@ -289,20 +303,21 @@ impl Feed {
                 self.state = State::Pasted { letter, at, seen_at: Some(view.now), pastes };
                 Vec::new()
             }
-            _ if view.now < at + SHOWN_WITHIN * pastes || !self.is_settled(view) => {
+            // What it shows while something else stands in its input may tell nothing.
+            _ if view.now < at + SHOWN_WITHIN * pastes || is_busy(view) => {
                 self.state = State::Pasted { letter, at, seen_at: None, pastes };
                 Vec::new()
             }
             _ if pastes < PASTES_MAX => self.paste(view, letter, pastes + 1),
-            _ => self.give_up("what was typed to it does not show on its screen"),
+            _ => self.give_up(&letter, "what was typed to it does not show on its screen"),
         }
     }
 
     /// Mail stays unread until a person, or another process of the program, changes something.
-    fn give_up(&mut self, why: &str) -> Vec<Act> {
+    fn give_up(&mut self, letter: &Letter, why: &str) -> Vec<Act> {
         self.trouble = Some(format!("its mail stays unread: {why}"));
         self.state = State::Resting;
-        vec![Act::Keys(self.entry.clear.clone().into_bytes())]
+        vec![self.clear(letter)]
     }
 
     fn await_taken(
@@ -326,7 +341,7 @@ impl Feed {
             return Vec::new();
         }
         if submits >= SUBMITS_MAX {
-            return self.give_up("it does not take what was typed to it");
+            return self.give_up(&letter, "it does not take what was typed to it");
         }
         self.state = State::Sent { letter, at: view.now, submits: submits + 1, row, by_marker };
         vec![Act::Keys(self.entry.submit.clone().into_bytes())]
@@ -346,6 +361,11 @@ impl Feed {
         self.was_working = false;
         vec![Act::TurnEnded(said(view, Some(&mark)))]
     }
+}
+
+/// Whether something else than its input is going on.
+fn is_busy(view: &View<'_>) -> bool {
+    view.doing.is_some_and(|doing| doing != Doing::Idle)
 }
 
 /// A text without what programs put between its characters when they wrap it in a frame.

@@ -85,6 +85,13 @@ impl Feeding {
         Some(line.clone())
     }
 
+    /// Whether it could be typed to now, by its screen alone.
+    fn waits_for_input(&self, screen: &str) -> bool {
+        let sight = self.eyes.sight(screen, self.printed_at.elapsed());
+        let is_in_turn = self.typed.as_ref().is_some_and(|(feed, _)| feed.is_in_turn());
+        !is_in_turn && sight.is_some_and(|s| s.doing == Doing::Idle)
+    }
+
     /// What the screen tells; trouble with the mail counts more, and a dialog that is answered by itself does not count.
     fn sight(&self, screen: &str) -> Option<Sight> {
         let sight = self.eyes.sight(screen, self.printed_at.elapsed())?;
@@ -268,10 +275,8 @@ impl Tend {
 
     /// Types the line that ends the program, if it waits for input. Answers whether it did; TERM follows then.
     pub(super) fn is_ended_by_line(&mut self, grace: Duration) -> bool {
-        let has_trouble =
-            self.feeding.as_ref().and_then(|f| f.typed.as_ref()).is_some_and(|(f, _)| f.trouble().is_some());
-        let is_idle = has_trouble || self.record.sight.as_ref().is_some_and(|s| s.doing == Doing::Idle);
-        let line = self.feeding.as_mut().filter(|_| is_idle).and_then(|feeding| feeding.end_line(grace));
+        let rows = self.screen.rows();
+        let line = self.feeding.as_mut().filter(|f| f.waits_for_input(&rows)).and_then(|f| f.end_line(grace));
         line.as_ref().map(|line| self.type_in(line.as_bytes())).is_some()
     }
 }
