@@ -92,10 +92,8 @@ mod tests {
         let key = "Detected a custom API key in your environment";
         assert_eq!(dialog(key).as_deref(), Some("the API key dialog"));
         assert_eq!(dialog("Something new").as_deref(), Some("a dialog: Something new"));
-        let below = format!(
-            "Claude Code v2\n● Well.\n▔▔▔▔▔▔▔▔▔▔▔▔▔▔\n  Select model\n  1. One\n\n  Enter to save · Esc to cancel"
-        );
-        assert_eq!(sight(&below).and_then(|s| s.what).as_deref(), Some("a dialog: Select model"));
+        let below = "Claude Code v2\n● Well.\n▔▔▔▔▔▔▔▔▔▔▔▔▔▔\n  Select model\n  1. One\n\n  Enter to save · Esc to cancel";
+        assert_eq!(sight(below).and_then(|s| s.what).as_deref(), Some("a dialog: Select model"));
         assert_eq!(sight("booting"), None);
         assert_eq!(sight(""), None);
         let offline = "Welcome to Claude Code v2.1.332\n\n Unable to connect to Anthropic services\n";
