@@ -62,12 +62,13 @@ pub fn stop(store: &TeamStore, agent: &AgentName, grace: Duration) -> io::Result
     ask(store, agent, &json!({"op": "stop", "grace_ms": grace_ms})).map(drop)
 }
 
-/// Tells `tend` that its agent is about to end: it is not started again then.
+/// Tells `tend` that its agent is about to end by itself: if it does so `within` that time, it is not started again.
 ///
 /// # Errors
 /// As [`ask`].
-pub fn expect_end(store: &TeamStore, agent: &AgentName) -> io::Result<()> {
-    ask(store, agent, &json!({"op": "expect_end"})).map(drop)
+pub fn expect_end(store: &TeamStore, agent: &AgentName, within: Duration) -> io::Result<()> {
+    let grace_ms = u64::try_from(within.as_millis()).unwrap_or(u64::MAX);
+    ask(store, agent, &json!({"op": "expect_end", "grace_ms": grace_ms})).map(drop)
 }
 
 /// Types into the agent's terminal.

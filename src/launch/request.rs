@@ -16,6 +16,8 @@ pub const GRACE: Duration = Duration::from_secs(5);
 const GRACE_BY_MAIL: Duration = Duration::from_secs(20);
 /// Time between TERM and KILL for one that was asked by mail before.
 pub(super) const TERM_GRACE: Duration = Duration::from_secs(2);
+/// How much longer than the grace its end counts as what it was asked for: the steps after it take so long.
+const EXPECTED_LONGER: Duration = Duration::from_secs(10);
 /// How often its end and its answer are looked for.
 const LOOK_EVERY: Duration = Duration::from_millis(100);
 
@@ -54,7 +56,7 @@ pub(super) fn request(store: &TeamStore, agent: &AgentName, within: Duration) ->
     let begun = Instant::now();
     tend.signal(Signal::SIGCONT);
     // It is not started again when it ends, whatever its policy.
-    if control::expect_end(store, agent).is_err() {
+    if control::expect_end(store, agent, within + EXPECTED_LONGER).is_err() {
         return Ok(Answer::NotAsked);
     }
     let now = SystemTime::now();
@@ -78,35 +80,33 @@ pub(super) fn request(store: &TeamStore, agent: &AgentName, within: Duration) ->
         if tend.wait_gone(LOOK_EVERY.min(within)) {
             return Ok(Answer::Ended);
         }
-        if let Some(why) = refusal(store, agent, &id)? {
+        if let Some(why) = refusal(store, agent, &id) {
             return Ok(Answer::Refused(why));
         }
         if !is_nudged && begun.elapsed() >= within / 2 {
             is_nudged = true;
-            nudge(store, agent)?;
+            nudge(store, agent);
         }
     }
     Ok(Answer::Silent)
 }
 
 /// Presses Esc in a turn that goes on.
-fn nudge(store: &TeamStore, agent: &AgentName) -> Result<()> {
+fn nudge(store: &TeamStore, agent: &AgentName) {
     let works = |r: &MemberRecord| r.sight.as_ref().is_some_and(|s| s.doing == Doing::Working);
-    if store.member_record(agent)?.as_ref().is_some_and(works) {
+    if store.member_record(agent).ok().flatten().as_ref().is_some_and(works) {
         store.note("member_interrupted", &serde_json::json!({"agent": agent}));
         if let Err(e) = control::press(store, agent, "\u{1b}") {
             tracing::warn!(member = %agent, error = %e, "not interrupted");
         }
     }
-    Ok(())
 }
 
-/// Why it does not want to end, if it says so.
-fn refusal(store: &TeamStore, agent: &AgentName, id: &str) -> Result<Option<String>> {
-    let mail = store.mailbox(&AgentName::lead()).entries()?.entries;
-    let said = mail.iter().filter(|e| e.from == agent.as_str()).find_map(|e| match Body::parse(&e.text) {
+/// Why it does not want to end, if it says so. What cannot be read says nothing: the end comes all the same.
+fn refusal(store: &TeamStore, agent: &AgentName, id: &str) -> Option<String> {
+    let mail = store.mailbox(&AgentName::lead()).entries().ok()?.entries;
+    mail.iter().filter(|e| e.from == agent.as_str()).find_map(|e| match Body::parse(&e.text) {
         Body::ShutdownRejected(no) if no.request_id == id => Some(no.reason),
         _ => None,
-    });
-    Ok(said)
+    })
 }

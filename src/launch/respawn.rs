@@ -1,7 +1,7 @@
 //! Starting a member again (B11): by its `tend` in the same place while that lives, else from its launch file in a new one.
 
 use super::spawn::{Failure, check_caps, check_open, close, error, failed, last_lines, reserve};
-use super::start::{Start, start};
+use super::start::{Start, is_starting, ready_within, start};
 use super::{SpawnError, control, observe};
 use crate::backend::{Backend, Launch};
 use crate::config::Config;
@@ -15,8 +15,6 @@ const LAST_LINES: usize = 10;
 
 /// How long a `tend` that has written its end may take to be gone.
 const TEND_LEAVES_WITHIN: Duration = Duration::from_secs(2);
-/// Longest wait for readiness after the old process has had its grace.
-const READY_WITHIN: Duration = Duration::from_secs(20);
 
 /// What a respawn did.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -58,17 +56,19 @@ fn in_place(
 ) -> Result<Respawned, Failure> {
     control::respawn(store, agent, grace).map_err(failed("ask its tend"))?;
     let begun = Instant::now();
-    while begun.elapsed() < grace + READY_WITHIN {
+    while begun.elapsed() < grace + ready_within(&before.driver) {
         let record = store.member_record(agent).map_err(failed("look at it"))?;
-        match record.filter(|r| r.restarts > before.restarts).map(|r| (r.state, r.note)) {
-            Some((MemberState::Ready { .. } | MemberState::Exited { .. }, _)) => {
-                return Ok(Respawned::InPlace);
+        if let Some(record) = record.filter(|r| r.restarts > before.restarts) {
+            match record.state {
+                MemberState::Ready { .. } if is_starting(&record)? => {}
+                MemberState::Ready { .. } | MemberState::Exited { .. } => return Ok(Respawned::InPlace),
+                MemberState::Failed | MemberState::Restarting { .. } => {
+                    return Err(("start it", record.note.unwrap_or_default(), false));
+                }
+                MemberState::Starting => {}
             }
-            Some((MemberState::Failed | MemberState::Restarting { .. }, note)) => {
-                return Err(("start it", note.unwrap_or_default(), false));
-            }
-            _ => std::thread::sleep(Duration::from_millis(5)),
         }
+        std::thread::sleep(Duration::from_millis(5));
     }
     Err(("wait until it is ready", "nothing came in time".to_owned(), false))
 }

@@ -2,6 +2,7 @@
 //! closed; its unfinished tasks freed. Only what carries this launch's mark is ended.
 
 use super::request::{self, Answer};
+use super::start::READY_FOR_MAIL_WITHIN;
 use super::{control, observe_all, strays};
 use crate::config::Environment;
 use crate::protocol::AgentName;
@@ -16,7 +17,7 @@ use std::time::Duration;
 const TEND_TAKES_MAX: Duration = Duration::from_secs(7);
 
 /// Longest wait for a spawn that is under way: longer than that waits for readiness.
-const SPAWN_TAKES_MAX: Duration = Duration::from_secs(25);
+const SPAWN_TAKES_MAX: Duration = READY_FOR_MAIL_WITHIN.saturating_add(Duration::from_secs(5));
 /// Words for how a member was ended.
 const ASKED_BY_MAIL: &str = "by itself when asked by mail";
 const TERMINATED: &str = "by TERM";

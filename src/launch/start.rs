@@ -13,7 +13,7 @@ use std::time::{Duration, Instant};
 const READY_WITHIN: Duration = Duration::from_secs(20);
 
 /// The same for one that has to be ready for mail: on a busy machine Claude Code alone takes many seconds.
-const READY_FOR_MAIL_WITHIN: Duration = Duration::from_secs(90);
+pub(super) const READY_FOR_MAIL_WITHIN: Duration = Duration::from_secs(90);
 
 /// Pause after which a start of which nothing was heard is helped, and how often.
 const NUDGE_AFTER: Duration = Duration::from_secs(3);
@@ -53,8 +53,13 @@ fn set_pane(store: &TeamStore, agent: &AgentName, pane: &str) -> store::Result<(
     })
 }
 
+/// Longest wait for a program of this driver to be ready.
+pub(super) fn ready_within(driver: &str) -> Duration {
+    if driver::sees(driver) { READY_FOR_MAIL_WITHIN } else { READY_WITHIN }
+}
+
 /// Whether a program that runs takes no mail yet; one that asks a person first never will.
-fn is_starting(record: &MemberRecord) -> Result<bool, Failure> {
+pub(super) fn is_starting(record: &MemberRecord) -> Result<bool, Failure> {
     let Some(sight) = &record.sight else { return Ok(false) };
     match sight.doing {
         Doing::Starting => Ok(true),
@@ -71,7 +76,7 @@ fn is_starting(record: &MemberRecord) -> Result<bool, Failure> {
 fn wait_ready(start: &Start<'_>, place: &PlaceRecord, waker: &Waker) -> Result<(), Failure> {
     let begun = Instant::now();
     let (mut silent_since, mut nudges) = (begun, 0);
-    let within = if driver::sees(start.driver) { READY_FOR_MAIL_WITHIN } else { READY_WITHIN };
+    let within = ready_within(start.driver);
     while begun.elapsed() < within {
         let record = start.store.member_record(start.launch.agent).map_err(failed("start it"))?;
         if let Some(record) = record.filter(|r| r.launch == start.launch.token) {

@@ -187,6 +187,15 @@ impl<'a> Mailbox<'a> {
         Ok(Unread { entries, trouble: all.trouble })
     }
 
+    /// Whether nothing waits, by one look without waiting: a file that is just being written, or is damaged, is not empty.
+    pub fn is_empty_now(&self) -> bool {
+        match atomic_file::read_optional(&self.path) {
+            Ok(None) => true,
+            Ok(Some(bytes)) => Inbox::parse(&bytes).is_ok_and(|inbox| inbox.entries().all(|(_, e)| e.read)),
+            Err(_) => false,
+        }
+    }
+
     /// Every well-formed message, read or not.
     ///
     /// # Errors

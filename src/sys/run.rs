@@ -231,21 +231,42 @@ pub fn execute_exactly(
 ) -> io::Result<()> {
     close_others(command, None);
     let program = CString::new(program.as_os_str().as_encoded_bytes())?;
-    let argv =
-        argv.iter().map(|word| CString::new(word.as_bytes())).collect::<std::result::Result<Vec<_>, _>>()?;
-    let env = env
-        .iter()
-        .map(|(k, v)| CString::new(format!("{k}={v}")))
-        .collect::<std::result::Result<Vec<_>, _>>()?;
-    // SAFETY: everything was allocated before the fork but the list of pointers, and the callers have one thread.
+    let argv = Words::new(argv.iter().cloned())?;
+    let env = Words::new(env.iter().map(|(key, value)| format!("{key}={value}")))?;
+    // SAFETY: everything was allocated before the fork, and the lists end with a null pointer.
     #[allow(unsafe_code)]
     unsafe {
-        command.pre_exec(move || match nix::unistd::execve(&program, &argv, &env) {
-            Ok(never) => match never {},
-            Err(e) => Err(e.into()),
+        command.pre_exec(move || {
+            nix::libc::execve(program.as_ptr(), argv.list(), env.list());
+            Err(io::Error::last_os_error())
         });
     }
     Ok(())
+}
+
+/// Words, with the list of pointers to them that `execve` takes.
+struct Words {
+    _owned: Vec<CString>,
+    pointers: Vec<*const nix::libc::c_char>,
+}
+
+// SAFETY: the pointers lead into words that are never changed and live as long as the list.
+#[allow(unsafe_code)]
+unsafe impl Send for Words {}
+#[allow(unsafe_code)]
+unsafe impl Sync for Words {}
+
+impl Words {
+    fn new(words: impl Iterator<Item = String>) -> io::Result<Words> {
+        let owned = words.map(CString::new).collect::<std::result::Result<Vec<_>, _>>()?;
+        let end = std::iter::once(std::ptr::null());
+        let pointers = owned.iter().map(|word| word.as_ptr()).chain(end).collect();
+        Ok(Words { _owned: owned, pointers })
+    }
+
+    fn list(&self) -> *const *const nix::libc::c_char {
+        self.pointers.as_ptr()
+    }
 }
 
 /// Lets a child inherit `file` under its present descriptor number, which is returned.

@@ -183,6 +183,31 @@ fn it_is_interrupted_and_then_ended_when_it_does_not_listen() {
 }
 
 #[test]
+fn b10_b11_a_stop_that_was_cut_off_leaves_a_member_that_can_be_started_again() {
+    let busy = vec![vec![tool(
+        "Bash",
+        json!({"command": "python3 -c 'import time; time.sleep(600)'", "description": "wait"}),
+    )]];
+    let Some(stage) = Stage::new(vec![Part::new("be busy", busy)]) else { return };
+    let spawn = ["spawn", "ann", "--team", "t", "--driver", "claude", "--backend", "process", "--trust"];
+    let flags = ["--permission-mode", "bypassPermissions", "--prompt", "be busy"];
+    stage.throng(&[&spawn[..], &flags].concat()).run().ok();
+    let team = stage.world.team("t");
+    until("it is seen to work", || team.member("ann")["activity"] == "working");
+    let stop = stage.throng(&["stop", "ann", "--team", "t", "--grace", "60s"]).start();
+    until("it was asked", || team.events().iter().any(|e| e["event"] == "shutdown_requested"));
+    stop.signal(Signal::SIGKILL);
+    stop.wait();
+    let before = team.pid("ann");
+    stage.throng(&["respawn", "ann", "--team", "t", "--grace", "1s"]).run().ok();
+    // Ready means ready for mail, here as in a spawn.
+    assert_ne!(team.pid("ann"), before);
+    assert_ne!(team.member("ann")["activity"], "starting");
+    stage.throng(&["down", "t", "--grace", "5s"]).run().ok();
+    stage.world.assert_nothing_left();
+}
+
+#[test]
 fn b9_b10_a_failed_turn_and_a_refusal_to_end_are_told_with_their_reasons() {
     let no = json!({"type": "shutdown_response", "request_id": "{request_id}", "approve": false, "reason": "not yet"});
     let parts = vec![

@@ -23,7 +23,7 @@ pub(super) enum Request {
     Screen,
     Stop { grace: Duration },
     Respawn { grace: Duration },
-    ExpectEnd,
+    ExpectEnd { within: Duration },
     Press(Vec<u8>),
     Attach { size: Size },
     Input(Vec<u8>),
@@ -145,7 +145,7 @@ impl Client {
             Some("screen") => Request::Screen,
             Some("stop") => Request::Stop { grace: grace() },
             Some("respawn") => Request::Respawn { grace: grace() },
-            Some("expect_end") => Request::ExpectEnd,
+            Some("expect_end") => Request::ExpectEnd { within: grace() },
             Some("press") => Request::Press(request["keys"].as_str().unwrap_or_default().as_bytes().to_vec()),
             Some("attach") => Request::Attach {
                 size: Size {

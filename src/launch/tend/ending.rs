@@ -63,12 +63,16 @@ impl Tend {
         self.end(if is_second { Duration::ZERO } else { grace }, why);
     }
 
-    /// The agent is about to end by itself, having been asked: that is its end.
-    pub(super) fn expect_end(&mut self) {
-        self.ending.get_or_insert("it was asked to end");
+    /// The agent is about to end by itself, having been asked: if it does so in time, that is its end.
+    pub(super) fn expect_end(&mut self, within: Duration) {
+        self.expected_until = Instant::now().checked_add(within);
         if matches!(self.phase, Phase::Pausing { .. }) {
             self.finish();
         }
+    }
+
+    fn is_expected(&self) -> bool {
+        self.expected_until.is_some_and(|until| Instant::now() < until)
     }
 
     /// Ends the agent: politely, and surely after `grace`.
@@ -190,7 +194,7 @@ impl Tend {
             Restart::OnFailure => !self.exit.is_success(),
             Restart::Always => true,
         };
-        if !wanted || self.ending.is_some() {
+        if !wanted || self.ending.is_some() || self.is_expected() {
             return self.finish();
         }
         if self.restarts_in_a_row > RESTARTS_IN_A_ROW_MAX {
@@ -206,7 +210,8 @@ impl Tend {
 
     fn finish(&mut self) {
         if self.record.note.is_none() {
-            self.record.note = self.ending.map(str::to_owned);
+            let expected = self.is_expected().then_some("it was asked to end");
+            self.record.note = self.ending.or(expected).map(str::to_owned);
         }
         let path = self.store.state().screen(&self.launch.agent);
         // The last screen is a comfort; the log has it too.

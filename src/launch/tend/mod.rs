@@ -36,6 +36,7 @@ use seen::Seeing;
 use serde_json::json;
 use std::io::{self, Read};
 use std::os::fd::{AsFd, OwnedFd};
+use std::thread::JoinHandle;
 use std::time::{Duration, Instant, SystemTime};
 use typed::Typed;
 
@@ -91,6 +92,10 @@ struct Tend {
     leaderless_since: Option<Instant>,
     /// It was told to end, by somebody and not by an event.
     is_asked: bool,
+    /// It was asked to end by itself by then.
+    expected_until: Option<Instant>,
+    /// The thread that writes to it that it was started again.
+    telling: Option<JoinHandle<()>>,
     /// It is being ended to be started again.
     is_respawning: bool,
     size: Size,
@@ -150,6 +155,8 @@ pub fn tend(launch: LaunchFile, place: PlaceRecord, term: &str) -> io::Result<()
         look_for_leader_at: None,
         leaderless_since: None,
         is_asked: false,
+        expected_until: None,
+        telling: None,
         is_respawning: false,
         size,
         store,
@@ -166,10 +173,7 @@ pub fn tend(launch: LaunchFile, place: PlaceRecord, term: &str) -> io::Result<()
         None => tend.start(),
         Some(why) => tend.give_up(why.to_owned()),
     }
-    while tend.phase != Phase::Over {
-        tend.turn(&signals)?;
-    }
-    Ok(())
+    tend.live(&signals)
 }
 
 /// The signals that the loop reads, held back from taking effect.
@@ -245,6 +249,18 @@ impl Tend {
         }
         crate::sys::socket::poke(&self.store.layout().socket(self.store.name(), &self.launch.agent, "spawn"));
         self.store.poke(&crate::protocol::AgentName::lead());
+    }
+
+    /// The member's life.
+    fn live(&mut self, signals: &SignalFd) -> io::Result<()> {
+        while self.phase != Phase::Over {
+            self.turn(signals)?;
+        }
+        // It must not be cut off in the middle of its write.
+        if let Some(Err(_)) = self.telling.take().map(JoinHandle::join) {
+            tracing::error!("the thread that tells of a restart has panicked");
+        }
+        Ok(())
     }
 
     /// Waits for something to happen and deals with it.
@@ -427,8 +443,8 @@ impl Tend {
                         self.asked_to_end(grace, "it was stopped");
                         client.answer(&json!({"stopping": true}));
                     }
-                    Request::ExpectEnd => {
-                        self.expect_end();
+                    Request::ExpectEnd { within } => {
+                        self.expect_end(within);
                         client.answer(&json!({"expected": true}));
                     }
                     Request::Press(_) if !self.launch.tty => client.refuse("this agent has no terminal"),

@@ -49,7 +49,7 @@ impl Tend {
 
     /// Tells the agent that it was started again: nobody else would set it going. Its start has a later time than mail
     /// that was signed before, so this is written now.
-    fn tell_of_restart(&self) {
+    fn tell_of_restart(&mut self) {
         let has_conversation = self.launch.session.as_ref().is_some_and(|s| s.transcript().is_some());
         let first = self.launch.prompt.as_ref().filter(|_| !has_conversation);
         let text = format!(
@@ -60,17 +60,18 @@ impl Tend {
         );
         let (store, agent) = (self.store.clone(), self.launch.agent.clone());
         // The lock may have to be waited for, and `tend` waits for nothing.
-        std::thread::spawn(move || {
+        self.telling = Some(std::thread::spawn(move || {
             let id = uuid::Uuid::new_v4().to_string();
             let entry = Entry::new(names::LEAD, &text, &timestamp::format(SystemTime::now()), &id);
             if let Err(e) = store.mailbox(&agent).append(&entry) {
                 tracing::error!(error = %e, "the agent was not told that it was started again");
             }
-        });
+        }));
     }
 
+    /// Whether mail waits; a file that cannot be read is no proof that it does not.
     fn has_mail(&self) -> bool {
-        self.store.mailbox(&self.launch.agent).unread().is_ok_and(|unread| !unread.entries.is_empty())
+        !self.store.mailbox(&self.launch.agent).is_empty_now()
     }
 
     /// It has printed something.
