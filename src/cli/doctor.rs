@@ -5,6 +5,7 @@ use super::error::{Failure, Result};
 use super::out::Paint;
 use crate::backend::{self, Wanted};
 use crate::config::plan::{BackendChoice, Placement, Word};
+use crate::driver::claude;
 use crate::protocol::TeamName;
 use crate::sys::{atomic_file, lock_dir, pty, run, socket};
 use serde_json::json;
@@ -39,7 +40,10 @@ pub fn doctor(_verb: &Doctor, context: &mut Context) -> Result {
         ),
     ];
     checks.extend(backends(context)?);
-    let claude = try_program("claude", context.config.environment.search_path());
+    let claude = claude::look(&context.config.environment).map_err(text);
+    let claude = claude.map(|(program, version)| {
+        format!("{version} at {}; its driver was measured on {}", program.display(), claude::MEASURED)
+    });
     checks.push(Check { what: "claude", result: claude, is_optional: true });
     let bad = checks.iter().filter(|c| c.result.is_err() && !c.is_optional).count();
     if context.out.json {
@@ -92,17 +96,6 @@ fn try_socket(dir: &std::path::Path) -> std::result::Result<String, String> {
     match waker.wait(Duration::from_secs(1)) {
         true => Ok(format!("woke itself in {}", dir.display())),
         false => Err(format!("no poke arrived in {}", dir.display())),
-    }
-}
-
-/// Starts a program of the user's, which may not be there.
-fn try_program(name: &str, path: &str) -> std::result::Result<String, String> {
-    let mut command = Command::new(name);
-    command.arg("--version").env("PATH", path);
-    let answer = run::answer_within(command, Duration::from_secs(10)).map_err(text)?;
-    match answer.status.success() {
-        true => Ok(answer.stdout.trim().to_owned()),
-        false => Err(format!("--version failed: {}", answer.stderr)),
     }
 }
 

@@ -7,6 +7,7 @@ pub use settings::{Settings, Unsettled, Want};
 pub(super) use sight::sight;
 
 use super::{Error, Introduction, Prepared, Wanted, find, surroundings};
+use crate::config::Environment;
 use crate::config::plan::{PermissionMode, Word};
 use crate::store::{LaunchFile, SessionRecord};
 use crate::sys::run;
@@ -34,7 +35,8 @@ pub(super) fn prepare(wanted: &Wanted<'_>) -> Result<Prepared, Error> {
     for (key, value) in wanted.environment.for_member(&INHERITED.map(str::to_owned)) {
         env.entry(key).or_insert(value);
     }
-    let program = program(wanted, &cwd, &env)?;
+    let named = wanted.plan.env.get(PROGRAM).map(String::as_str).or_else(|| wanted.environment.get(PROGRAM));
+    let program = found(named, &cwd, &env["PATH"])?;
     version(&program)?;
     for (key, value) in [("CLAUDECODE", "1"), ("CLAUDE_CODE_EXPERIMENTAL_AGENT_TEAMS", "1")] {
         env.insert(key.to_owned(), value.to_owned());
@@ -60,9 +62,18 @@ pub fn missing(wanted: &Wanted<'_>) -> Result<Option<(Settings, Vec<Want>)>, Err
     }
 }
 
-fn program(wanted: &Wanted<'_>, cwd: &Path, env: &BTreeMap<String, String>) -> Result<PathBuf, Error> {
-    let named = wanted.plan.env.get(PROGRAM).map(String::as_str).or_else(|| wanted.environment.get(PROGRAM));
-    find(named.unwrap_or("claude"), cwd, &env["PATH"]).map_err(|e| match e {
+/// The program that members of ours would run, and its version.
+///
+/// # Errors
+/// There is none, or it is not what we need.
+pub fn look(environment: &Environment) -> Result<(PathBuf, String), Error> {
+    let program = found(environment.get(PROGRAM), &environment.cwd, environment.search_path())?;
+    let version = version(&program)?;
+    Ok((program, version))
+}
+
+fn found(named: Option<&str>, cwd: &Path, path: &str) -> Result<PathBuf, Error> {
+    find(named.unwrap_or("claude"), cwd, path).map_err(|e| match e {
         Error::NoProgram { program, hint } => {
             let hint = format!("{hint}: install Claude Code, or name it with {PROGRAM}=/path/to/claude");
             Error::NoProgram { program, hint }
