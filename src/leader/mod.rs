@@ -38,6 +38,10 @@ use tokio::task::JoinHandle;
 /// Longest time between two looks at the files and the process table.
 const POLL: Duration = Duration::from_secs(1);
 
+/// How long a zombie must have been there to be an orphan. A thread of ours that has just started a program may not get to
+/// its wait for a while on a busy machine.
+const ORPHAN_FOR: Duration = Duration::from_secs(5);
+
 /// A team that is led by this process.
 pub struct Led {
     /// Its files.
@@ -276,20 +280,23 @@ fn spawn(led: &Led, index: usize) -> Result<(), launch::SpawnError> {
 /// What was left to this process as the nearest subreaper: not every init reaps.
 #[derive(Default)]
 struct Orphans {
-    seen: Vec<Process>,
+    seen: Vec<(Process, Instant)>,
     looked: Option<Instant>,
 }
 
 impl Orphans {
-    /// Reaps the zombies that were there a poll ago: a call of a program waits for its own sooner.
+    /// Reaps the zombies that have been there for long: a call of a program waits for its own sooner.
     fn reap(&mut self) {
         if self.looked.is_some_and(|looked| looked.elapsed() < POLL) {
             return;
         }
         self.looked = Some(Instant::now());
-        let zombies = Process::zombies_of_ours();
-        zombies.iter().filter(|z| self.seen.contains(z)).for_each(Process::reap);
-        self.seen = zombies;
+        let now = Instant::now();
+        let since =
+            |zombie: &Process| self.seen.iter().find(|(seen, _)| seen == zombie).map_or(now, |(_, at)| *at);
+        self.seen = Process::zombies_of_ours().into_iter().map(|zombie| (zombie, since(&zombie))).collect();
+        let old = self.seen.iter().filter(|(_, since)| now.duration_since(*since) >= ORPHAN_FOR);
+        old.for_each(|(zombie, _)| zombie.reap());
     }
 }
 

@@ -183,8 +183,11 @@ pub fn start_detached(mut command: Command, keep: Option<i32>) -> Result<()> {
     let program = name(&command);
     let fail = |e: io::Error| Error::Program { program: program.clone(), detail: format!("cannot run: {e}") };
     let mut middle = command.spawn().map_err(fail)?;
-    middle.wait().map_err(fail)?;
-    Ok(())
+    match middle.wait() {
+        // Reaped already, by whoever takes in orphans: that it has executed the program is known.
+        Err(e) if e.raw_os_error() != Some(nix::libc::ECHILD) => Err(fail(e)),
+        _ => Ok(()),
+    }
 }
 
 /// Makes `command` inherit no descriptor but 0, 1, 2 and `keep`: what we were started with is none of its business, and
