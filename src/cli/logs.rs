@@ -51,7 +51,9 @@ pub fn known_member(word: &str, store: &TeamStore) -> Result<AgentName> {
 /// Shows a log.
 pub fn logs(verb: &Logs, context: &mut Context) -> Result {
     let store = context.team()?;
-    let name = known_member(&verb.name, &store)?;
+    // One that could not be started is no member, but what it printed is there.
+    let printed = agent(&verb.name, &store).ok().filter(|name| store.state().log(name).exists());
+    let name = known_member(&verb.name, &store).or_else(|e| printed.ok_or(e))?;
     let path = store.state().log(&name);
     if !path.exists() && !verb.follow {
         return Err(Failure::missing(format!("{name} has printed nothing yet")));

@@ -13,12 +13,13 @@ use crate::config::plan::{
 use crate::config::{Drivers, Plan};
 use crate::driver;
 use crate::launch;
-use crate::leader;
+use crate::leader::{self, IsNew};
 use crate::protocol::{AgentName, TeamName};
-use crate::store::{LeaderMode, Manifest, PlaceRecord, TeamStore};
+use crate::store::{KeepTasks, Manifest, PlaceRecord, TeamStore};
 use serde_json::json;
 use std::collections::BTreeMap;
 use std::path::PathBuf;
+use std::time::Duration;
 
 /// Add a teammate to a team, which is made if need be
 #[derive(Debug, clap::Args)]
@@ -147,7 +148,7 @@ pub fn spawn(verb: &Spawn, context: &mut Context) -> Result {
     let here = context.config.environment.cwd.clone();
     let member = verb.member(&name, &Drivers::read(&context.config.environment)?)?;
     settle(std::slice::from_ref(&member), &here, (&verb.trust, context))?;
-    let (store, manifest) = home(verb, &member, context)?;
+    let (store, manifest, is_new) = home(verb, &member, context)?;
     let (backend, reason) = match verb.backend {
         Some(choice) => {
             choose(&store, choice, Placement::parse(&manifest.placement).unwrap_or_default(), context)?
@@ -157,7 +158,7 @@ pub fn spawn(verb: &Spawn, context: &mut Context) -> Result {
     // Whoever spawned it, it ends with the leader if the others do.
     let leader = store.leader().flatten().filter(|_| manifest.ends_with_leader);
     let ends_with = leader.map(|leader| leader.process);
-    let place = launch::spawn(&launch::Spawn {
+    let spawned = launch::spawn(&launch::Spawn {
         store: &store,
         manifest: &manifest,
         config: &context.config,
@@ -165,7 +166,12 @@ pub fn spawn(verb: &Spawn, context: &mut Context) -> Result {
         plan: &member,
         cwd: &here,
         ends_with,
-    })?;
+    });
+    if spawned.is_err() && is_new == IsNew::Yes && launch::observe(&store)?.is_empty() {
+        // It was made for this member alone.
+        leader::end_team(&store, Duration::ZERO, KeepTasks::No, &context.config.environment)?;
+    }
+    let place = spawned?;
     let view = launch::observe_one(&store, &name)?;
     let pid = view.and_then(|v| match v.life {
         launch::Life::Ready(process) => Some(process.pid),
@@ -185,7 +191,7 @@ pub fn spawn(verb: &Spawn, context: &mut Context) -> Result {
 }
 
 /// The team to spawn into. A team that is named and not there is made.
-fn home(verb: &Spawn, member: &MemberPlan, context: &Context) -> Result<(TeamStore, Manifest)> {
+fn home(verb: &Spawn, member: &MemberPlan, context: &Context) -> Result<(TeamStore, Manifest, IsNew)> {
     let not_ours = |team: &TeamName| Failure::usage(format!("team '{team}' was not made by throng"));
     let store = match &context.config.team {
         Some(name) => context.store.team(name).at_home(),
@@ -193,7 +199,7 @@ fn home(verb: &Spawn, member: &MemberPlan, context: &Context) -> Result<(TeamSto
     };
     if store.exists() {
         let manifest = store.manifest()?.ok_or_else(|| not_ours(store.name()))?;
-        return Ok((store, manifest));
+        return Ok((store, manifest, IsNew::No));
     }
     // A team is not made for a member that cannot be.
     let environment = &context.config.environment;
@@ -207,8 +213,8 @@ fn home(verb: &Spawn, member: &MemberPlan, context: &Context) -> Result<(TeamSto
     let (backend, _) = choose(&store, choice, plan.placement, context)?;
     let home =
         leader::Home { backend: backend.as_ref(), out: None, program: &context.config.environment.program };
-    let (_lock, manifest) = leader::create(&store, &plan, LeaderMode::Spawn, home)?;
-    Ok((store, manifest))
+    let (manifest, is_new) = leader::find_or_create(&store, &plan, home)?;
+    Ok((store, manifest, is_new))
 }
 
 /// The plan of a team that no file describes.

@@ -168,6 +168,13 @@ fn is_alarming(member: &MemberView, mail: &Mail, picture: &Picture) -> bool {
     member.life.is_alive() && mail.is_late(picture.alarm_after)
 }
 
+/// Since when it is what it is: what is seen of its program changes more often than its process does.
+fn since(member: &MemberView) -> Option<&String> {
+    let record = member.record.as_ref()?;
+    let sight = record.sight.as_ref().filter(|_| matches!(member.life, Life::Ready(_)));
+    Some(sight.map_or(&record.since, |sight| &sight.since))
+}
+
 fn pid(member: &MemberView) -> Option<i32> {
     match member.life {
         Life::Ready(process) | Life::Lost(Some(process)) => Some(process.pid),
@@ -310,7 +317,7 @@ fn row(member: &MemberView, mail: &Mail, (picture, out): (&Picture, &Out)) -> Ve
     vec![
         member.name.to_string(),
         format!("{}{what}", out.paint(paint, &word)),
-        record.map_or(String::new(), |r| age(&r.since)),
+        since(member).map_or(String::new(), |time| age(time)),
         pid(member).map_or(String::new(), |pid| format!("process {pid}")),
         place,
         memory,

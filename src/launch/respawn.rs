@@ -1,6 +1,8 @@
 //! Starting a member again (B11): by its `tend` in the same place while that lives, else from its launch file in a new one.
 
-use super::spawn::{Failure, check_caps, check_open, close, error, failed, last_lines, reserve};
+use super::spawn::{
+    Failure, READY_STEP, START_STEP, check_caps, check_open, close, error, failed, last_words, reserve,
+};
 use super::start::{Start, is_starting, ready_within, start};
 use super::{SpawnError, control, observe};
 use crate::backend::{Backend, Launch};
@@ -9,9 +11,6 @@ use crate::protocol::{AgentName, names};
 use crate::store::{LaunchFile, MemberRecord, MemberState, TeamStore};
 use crate::sys::process::Process;
 use std::time::{Duration, Instant};
-
-/// Lines of an agent's output that are shown with a failure.
-const LAST_LINES: usize = 10;
 
 /// How long a `tend` that has written its end may take to be gone.
 const TEND_LEAVES_WITHIN: Duration = Duration::from_secs(2);
@@ -35,7 +34,10 @@ pub fn respawn(
     grace: Duration,
     (backend, config): (&dyn Backend, &Config),
 ) -> Result<Respawned, SpawnError> {
-    let fail = |failure| error(store, agent, failure, last_lines(store, agent, LAST_LINES));
+    let fail = |failure: Failure| {
+        let last = last_words(store, agent, failure.0);
+        error(store, agent, failure, last)
+    };
     let record = store.member_record(agent).map_err(failed("look at it")).map_err(fail)?;
     if let Some(record) = record.filter(|r| Process::from(r.tend).is_alive()) {
         // One that has written its end is about to be gone.
@@ -63,14 +65,14 @@ fn in_place(
                 MemberState::Ready { .. } if is_starting(&record)? => {}
                 MemberState::Ready { .. } | MemberState::Exited { .. } => return Ok(Respawned::InPlace),
                 MemberState::Failed | MemberState::Restarting { .. } => {
-                    return Err(("start it", record.note.unwrap_or_default(), false));
+                    return Err((START_STEP, record.note.unwrap_or_default(), false));
                 }
                 MemberState::Starting => {}
             }
         }
         std::thread::sleep(Duration::from_millis(5));
     }
-    Err(("wait until it is ready", "nothing came in time".to_owned(), false))
+    Err((READY_STEP, "nothing came in time".to_owned(), false))
 }
 
 /// Starts it from its launch file. A start that fails is undone; row, inbox and launch file stay as they were.
@@ -83,13 +85,14 @@ fn anew(
     let manifest = manifest.ok_or(("look at the team", "its record is gone".to_owned(), false))?;
     let members = observe(store).map_err(failed("look at the team"))?;
     check_caps(store, agent, (&manifest, config), &members)?;
-    let _spawning = reserve(store, agent)?;
-    check_open(store)?;
+    // Before anything of its last life is put aside.
     let path = store.state().launch(agent);
     if !path.exists() {
         let why = "it was retired, and its launch file with it: spawn it anew".to_owned();
         return Err(("find its launch file", why, false));
     }
+    let _spawning = reserve(store, agent)?;
+    check_open(store)?;
     let mut file = LaunchFile::read(&path).map_err(failed("read its launch file"))?;
     file.launch = uuid::Uuid::new_v4().to_string();
     file.env.insert("THRONG_LAUNCH".to_owned(), file.launch.clone());

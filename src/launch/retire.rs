@@ -21,6 +21,8 @@ const SPAWN_TAKES_MAX: Duration = READY_FOR_MAIL_WITHIN.saturating_add(Duration:
 /// Words for how a member was ended.
 const ASKED_BY_MAIL: &str = "by itself when asked by mail";
 const TERMINATED: &str = "by TERM";
+/// How programs that catch TERM tell that it has ended them.
+const EXIT_OF_TERM: Exit = Exit::Code(143);
 const ASKED: &str = "by itself when asked";
 const KILLED: &str = "by KILL";
 const KILLED_WITH_TEND: &str = "by KILL, its tend too";
@@ -92,7 +94,7 @@ pub fn retire(
             Some(store::MemberState::Exited { exit }) => Some(exit),
             _ => None,
         };
-        if retired.how == ASKED && by_mail != Answer::NotAsked {
+        if is_ended_by_term(&retired, &by_mail) {
             retired.how = TERMINATED;
         }
         if matches!(retired.how, ASKED | TERMINATED)
@@ -121,6 +123,13 @@ pub fn retire(
         &serde_json::json!({"agent": agent, "how": retired.how, "refusal": retired.refusal, "left": retired.left}),
     );
     Ok(Some(retired))
+}
+
+/// Whether it was TERM that ended it, and not a decision of its own.
+fn is_ended_by_term(retired: &Retired, by_mail: &Answer) -> bool {
+    let by_term = [Some(Exit::Signal(Signal::SIGTERM as i32)), Some(EXIT_OF_TERM)].contains(&retired.exit);
+    matches!(retired.how, ASKED | ASKED_BY_MAIL) && by_term
+        || retired.how == ASKED && *by_mail != Answer::NotAsked
 }
 
 /// Removes the rows of members that were retired. Their inboxes, files and logs stay.

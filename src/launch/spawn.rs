@@ -15,6 +15,9 @@ use std::collections::BTreeMap;
 use std::path::Path;
 use std::time::{Duration, SystemTime};
 
+/// Names of the steps that prove that its program runs.
+pub(super) const START_STEP: &str = "start it";
+pub(super) const READY_STEP: &str = "wait until it is ready";
 /// Lines of an agent's output that are shown with a failure.
 const LAST_LINES: usize = 10;
 
@@ -85,7 +88,7 @@ pub fn spawn(spawn: &Spawn<'_>) -> Result<PlaceRecord, SpawnError> {
     let mut done = Vec::new();
     let result = steps(spawn, &launch, &mut done);
     result.map_err(|failure| {
-        let last_lines = last_lines(spawn.store, &spawn.plan.name, LAST_LINES);
+        let last_lines = last_words(spawn.store, &spawn.plan.name, failure.0);
         undo(spawn, &launch, done);
         error(spawn.store, &spawn.plan.name, failure, last_lines)
     })
@@ -388,10 +391,27 @@ pub(super) fn close(
     crate::sys::atomic_file::remove_optional(&store.state().member(agent)).map_err(|e| e.to_string())
 }
 
+/// What a program that did not start shows or has printed last, as text behind a line break. Another step's failure says
+/// all there is to say.
+pub(super) fn last_words(store: &TeamStore, agent: &AgentName, step: &str) -> String {
+    if !matches!(step, START_STEP | READY_STEP) {
+        return String::new();
+    }
+    // A log of a program that paints is no text; its screen is.
+    match control::screen(store, agent) {
+        Ok(screen) => last_of(&screen, LAST_LINES),
+        Err(_) => last_lines(store, agent, LAST_LINES),
+    }
+}
+
 /// The end of what an agent printed, as text behind a line break; empty if it printed nothing.
 pub fn last_lines(store: &TeamStore, agent: &AgentName, count: usize) -> String {
     let text = std::fs::read(store.state().log(agent)).unwrap_or_default();
     let text = strip_ansi_escapes::strip_str(String::from_utf8_lossy(&text));
+    last_of(&text, count)
+}
+
+fn last_of(text: &str, count: usize) -> String {
     let lines: Vec<&str> = text.lines().filter(|l| !l.trim().is_empty()).collect();
     let last = &lines[lines.len().saturating_sub(count)..];
     if last.is_empty() { String::new() } else { format!("\n  {}", last.join("\n  ")) }

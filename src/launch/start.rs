@@ -1,6 +1,6 @@
 //! The last steps of a spawn and of a respawn alike: the place is opened, and `tend` proves that the agent runs.
 
-use super::spawn::{Failure, failed};
+use super::spawn::{Failure, READY_STEP, START_STEP, failed};
 use crate::backend::{Backend, Launch};
 use crate::driver;
 use crate::protocol::AgentName;
@@ -66,7 +66,7 @@ pub(super) fn is_starting(record: &MemberRecord) -> Result<bool, Failure> {
         Doing::NeedsHuman => {
             let what = sight.what.as_deref().unwrap_or("something");
             let why = format!("it shows {what}: start it by hand there once and answer it");
-            Err(("wait until it is ready", why, false))
+            Err((READY_STEP, why, false))
         }
         Doing::Idle | Doing::Working | Doing::AwaitsApproval => Ok(false),
     }
@@ -78,24 +78,32 @@ fn wait_ready(start: &Start<'_>, place: &PlaceRecord, waker: &Waker) -> Result<(
     let (mut silent_since, mut nudges) = (begun, 0);
     let within = ready_within(start.driver);
     while begun.elapsed() < within {
-        let record = start.store.member_record(start.launch.agent).map_err(failed("start it"))?;
+        let record = start.store.member_record(start.launch.agent).map_err(failed(START_STEP))?;
         if let Some(record) = record.filter(|r| r.launch == start.launch.token) {
             match record.state {
                 MemberState::Ready { .. } if is_starting(&record)? => {}
                 MemberState::Exited { exit } if record.sight.is_some() => {
-                    return Err(("wait until it is ready", exit.to_string(), false));
+                    return Err((READY_STEP, exit.to_string(), false));
                 }
                 MemberState::Ready { .. } | MemberState::Exited { .. } | MemberState::Restarting { .. } => {
                     return Ok(());
                 }
-                MemberState::Failed => return Err(("start it", record.note.unwrap_or_default(), false)),
+                MemberState::Failed => return Err((START_STEP, record.note.unwrap_or_default(), false)),
                 MemberState::Starting => {}
             }
         } else if silent_since.elapsed() >= NUDGE_AFTER && nudges < NUDGES_MAX {
-            start.backend.nudge(place, start.launch).map_err(failed("start it"))?;
+            start.backend.nudge(place, start.launch).map_err(failed(START_STEP))?;
             (silent_since, nudges) = (Instant::now(), nudges + 1);
         }
         waker.wait(Duration::from_millis(50));
     }
-    Err(("wait until it is ready", format!("nothing came within {} s", within.as_secs()), false))
+    Err((
+        READY_STEP,
+        format!(
+            "it has not shown within {} s that it {}",
+            within.as_secs(),
+            if driver::sees(start.driver) { "takes mail" } else { "runs" }
+        ),
+        false,
+    ))
 }

@@ -65,6 +65,45 @@ pub fn create(
 ) -> Result<(Flock, Manifest), BirthError> {
     // Of two at once, one makes the team and the other finds it alive.
     let _birth = store.hold_birth()?;
+    make(store, plan, mode, home)
+}
+
+/// The team that is there, or a new one that nobody leads: of several that want a team of this name at once, one makes it
+/// and the others find it. Answers whether it is new.
+///
+/// # Errors
+/// [`BirthError`]; nothing of the new team is left then.
+pub fn find_or_create(
+    store: &TeamStore,
+    plan: &Plan,
+    home: Home<'_>,
+) -> Result<(Manifest, IsNew), BirthError> {
+    let _birth = store.hold_birth()?;
+    if store.exists()
+        && let Some(manifest) = store.manifest()?.filter(|m| m.ended.is_none() && m.ending_grace_ms.is_none())
+    {
+        return Ok((manifest, IsNew::No));
+    }
+    let (_lock, manifest) = make(store, plan, LeaderMode::Spawn, home)?;
+    Ok((manifest, IsNew::Yes))
+}
+
+/// Whether a team was made just now.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum IsNew {
+    /// By us.
+    Yes,
+    /// It was there.
+    No,
+}
+
+/// Makes a team; the births of its name are held off.
+fn make(
+    store: &TeamStore,
+    plan: &Plan,
+    mode: LeaderMode,
+    home: Home<'_>,
+) -> Result<(Flock, Manifest), BirthError> {
     make_room(store)?;
     let alive = |who: String| BirthError::Alive { team: store.name().clone(), who };
     let Some(lock) = store.lead()? else { return Err(alive("another process leads it".to_owned())) };

@@ -11,9 +11,9 @@ mod state;
 mod tests;
 
 pub use approvals::{Answering, Asked, IsOurs, Person, Standing, about, asked};
-pub use birth::{BirthError, Home, create};
+pub use birth::{BirthError, Home, IsNew, create, find_or_create};
 pub use end::{Down, close, end_team, retire_these};
-pub use state::{Action, Event, Failed, GRACE, Outcome, State, View};
+pub use state::{Action, Event, Failed, GRACE, NO_HURRY, Outcome, State, View};
 
 use crate::backend::Backend;
 use crate::config::Config;
@@ -211,13 +211,13 @@ fn ask_hook(led: &Arc<Led>, asked: Asked, events: &mpsc::UnboundedSender<Event>,
 /// Ends all members: with this grace, unless who wants the team ended has said another.
 fn retire_all(led: &Led, grace: Duration) -> Vec<launch::Retired> {
     let said = led.store.manifest().ok().flatten().and_then(|m| m.ending_grace_ms).map(Duration::from_millis);
+    let grace = if grace == NO_HURRY { launch::default_grace(&led.store) } else { grace };
     if said.is_none()
-        && let Err(e) = led.store.begin_end(launch::default_grace(&led.store).max(grace))
+        && let Err(e) = led.store.begin_end(grace)
     {
         tracing::error!(error = %e, "new members are not held off");
     }
-    let grace =
-        if grace.is_zero() { grace } else { said.unwrap_or_else(|| launch::default_grace(&led.store)) };
+    let grace = if grace.is_zero() { grace } else { said.unwrap_or(grace) };
     end::retire_all(&led.store, grace, &led.config.environment)
 }
 

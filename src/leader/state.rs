@@ -8,11 +8,11 @@ use crate::config::plan::{Plan, Restart};
 use crate::hooks::Said;
 use crate::launch::{self, Life, MemberView, Retired, SpawnError};
 use crate::protocol::task::open_blockers;
-use crate::protocol::{AgentName, Entry, Task, TeamName};
+use crate::protocol::{AgentName, Body, Entry, Task, TeamName};
 use crate::store::{Doing, LeaderMode};
 use nix::sys::signal::Signal;
 use serde_json::{Value, json};
-use std::collections::{HashSet, VecDeque};
+use std::collections::{BTreeMap, HashSet, VecDeque};
 use std::time::{Duration, Instant};
 
 /// How long a team that cannot get anywhere, but has members alive, must have been still to count as stalled: a member
@@ -22,6 +22,8 @@ const STILL_FOR: Duration = Duration::from_secs(2);
 const REST_FOR: Duration = Duration::from_secs(4);
 /// Grace of members when a run ends.
 pub const GRACE: Duration = launch::GRACE;
+/// The grace of an end that nobody waits for: the usual one of each team's members.
+pub const NO_HURRY: Duration = Duration::MAX;
 
 /// What the files and the process table say.
 #[derive(Debug, Clone, Default, PartialEq)]
@@ -162,6 +164,8 @@ pub struct State {
     freeing: HashSet<AgentName>,
     /// Members that were reminded of their tasks, with these.
     reminded: HashSet<(AgentName, Vec<String>)>,
+    /// Members whose last turn failed, and why.
+    failed_turns: BTreeMap<String, String>,
     /// Identities of the leader's mail that was shown.
     shown: HashSet<String>,
     last: View,
@@ -200,6 +204,7 @@ impl State {
             approver: None,
             freeing: HashSet::new(),
             reminded: HashSet::new(),
+            failed_turns: BTreeMap::new(),
             shown: HashSet::new(),
             last: View::default(),
             changed_tasks: false,
@@ -256,6 +261,7 @@ impl State {
             Event::Seen(mut view) => {
                 // What was shown and is not marked yet comes again.
                 view.mail.retain(|entry| self.shown.insert(entry.identity()));
+                view.mail.iter().for_each(|entry| self.hear_of_turn(entry));
                 // Whom only a person can help stays as it is where there is none.
                 view.at_rest.extend(self.helpless(&view.members).map(|(m, _)| m.name.clone()));
                 if view.members != self.last.members
@@ -432,7 +438,7 @@ impl State {
         if is_done && !self.last.members.iter().any(is_busy) {
             self.judge();
             let why = if self.outcome.is_success() { "all is done" } else { "all has ended" };
-            return self.end(why, GRACE);
+            return self.end(why, NO_HURRY);
         }
         let reminders = self.remind();
         if !reminders.is_empty() {
@@ -445,7 +451,7 @@ impl State {
             self.judge();
             self.outcome.stalled = Some(why.clone());
             let mut actions = vec![Action::Note("stalled", json!({"why": why}))];
-            actions.extend(self.end(&format!("stalled: {why}"), GRACE));
+            actions.extend(self.end(&format!("stalled: {why}"), NO_HURRY));
             return actions;
         }
         Vec::new()
@@ -468,6 +474,17 @@ impl State {
         new.filter(|reminder| self.reminded.insert(reminder.clone()))
             .map(|(name, _)| Action::Remind(name))
             .collect()
+    }
+
+    /// An idle notice says how its sender's turn ended.
+    fn hear_of_turn(&mut self, entry: &Entry) {
+        let Body::Idle(idle) = Body::parse(&entry.text) else { return };
+        if idle.idle_reason == "failed" {
+            let why = idle.failure_reason.unwrap_or_else(|| "it does not say why".to_owned());
+            self.failed_turns.insert(entry.from.clone(), why);
+        } else {
+            self.failed_turns.remove(&entry.from);
+        }
     }
 
     /// Members that only a person could help, and with what, in a run where there is none.
@@ -495,6 +512,14 @@ impl State {
         let failed =
             |m: &MemberView| Failed { member: Some(m.name.clone()), what: format!("{} {}", m.name, fate(m)) };
         self.outcome.failed.extend(members.map(failed));
+        // One that waits for mail has not ended, but what it was to do it has not done.
+        let rests = |name: &str| self.last.at_rest.iter().any(|m| m.as_str() == name);
+        let turns = self.failed_turns.iter().filter(|(name, _)| rests(name));
+        let failed = |(name, why): (&String, &String)| Failed {
+            member: None,
+            what: format!("{name}'s last turn failed: {why}"),
+        };
+        self.outcome.failed.extend(turns.map(failed));
         let tasks = self.last.tasks.iter().filter_map(|t| Some((t, t.failure()?)));
         let failed = |(t, why): (&Task, &str)| Failed {
             member: None,

@@ -149,7 +149,7 @@ pub fn near<'a>(name: &str, all: impl IntoIterator<Item = &'a str>) -> Vec<&'a s
     let mut scored: Vec<(usize, &str)> = all
         .into_iter()
         .map(|known| (strsim::damerau_levenshtein(&known.to_lowercase(), &name.to_lowercase()), known))
-        .filter(|(distance, known)| *distance <= 2.max(known.len() / 3))
+        .filter(|(distance, known)| *distance <= 1.max(known.len().max(name.len()) / 3))
         .collect();
     scored.sort_unstable();
     scored.into_iter().map(|(_, known)| known).take(3).collect()

@@ -183,6 +183,18 @@ fn it_is_interrupted_and_then_ended_when_it_does_not_listen() {
 }
 
 #[test]
+fn i3_a_run_whose_teammates_turn_failed_ends_with_1() {
+    let Some(stage) = Stage::new(vec![Part::new("please fail", vec![vec![refuse("the stub says no")]])])
+    else {
+        return;
+    };
+    let team = "[team]\nname = \"t\"\nbackend = \"process\"\n[[member]]\nname = \"ann\"\ndriver = \"claude\"\nprompt = \"please fail\"\n";
+    stage.world.write("t/team.toml", team);
+    let outcome = stage.throng(&["run", "t", "--trust", "--timeout", "2m"]).run();
+    outcome.code(1).complains("ann's last turn failed: API Error: 400");
+}
+
+#[test]
 fn b10_b11_a_stop_that_was_cut_off_leaves_a_member_that_can_be_started_again() {
     let busy = vec![vec![tool(
         "Bash",

@@ -539,3 +539,46 @@ fn a_prompt_is_the_first_message() {
     let got: Value = serde_json::from_str(&world.read("t/got")).unwrap();
     assert_eq!((got["from"].as_str(), got["text"].as_str()), (Some("team-lead"), Some("do it")));
 }
+
+#[test]
+fn spawns_at_once_into_a_team_that_is_not_there_make_one_team() {
+    let world = World::new();
+    for round in 0..5 {
+        let team = format!("t{round}");
+        let spawn = |name: &str| world.throng(["spawn", name, "--team", &team, "--", "sleep", "600"]).start();
+        let spawns: Vec<_> = ["a", "b", "c", "d", "e", "f"].into_iter().map(spawn).collect();
+        for spawn in spawns {
+            spawn.wait().ok();
+        }
+        assert_eq!(world.team(&team).status()["members"].as_array().unwrap().len(), 6);
+        world.throng(["down", &team, "--force"]).run().ok();
+    }
+    world.assert_nothing_left();
+}
+
+#[test]
+fn a_team_that_was_made_for_a_member_that_does_not_start_goes_with_it() {
+    let world = World::new();
+    let program = world.write("broken", "no program\n");
+    fs::set_permissions(&program, fs::Permissions::from_mode(0o755)).unwrap();
+    world.throng(["spawn", "a", "--team", "new", "--", program.to_str().unwrap()]).run().code(5);
+    assert!(!world.team("new").dir().exists());
+    world.throng(["spawn", "b", "--team", "new", "--", "sleep", "600"]).run().ok();
+    world.throng(["spawn", "a", "--team", "new", "--", program.to_str().unwrap()]).run().code(5);
+    assert_eq!(world.team("new").roster(), ["team-lead", "b"]);
+    world.throng(["down", "new", "--force"]).run().ok();
+    world.assert_nothing_left();
+}
+
+#[test]
+fn a_respawn_of_a_stopped_member_leaves_its_record_as_it_is() {
+    let world = World::new();
+    world.throng(["spawn", "a", "--team", "t", "--", "sh", "-c", "echo a word; exec sleep 600"]).run().ok();
+    until("it has printed", || world.throng(["screen", "a", "--team", "t"]).run().stdout.contains("a word"));
+    world.throng(["stop", "a", "--team", "t"]).run().ok();
+    world.throng(["respawn", "a", "--team", "t"]).run().code(5).complains("spawn it anew");
+    world.throng(["logs", "a", "--team", "t"]).run().ok().says("a word");
+    world.throng(["screen", "a", "--team", "t"]).run().ok().says("a word");
+    assert_eq!(world.team("t").member("a")["exit"], json!({"signal": 15}));
+    world.throng(["down", "t"]).run().ok();
+}

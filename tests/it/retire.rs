@@ -28,7 +28,7 @@ fn an_agent_starts_with_no_signal_blocked_or_ignored() {
         // HUP, INT, QUIT, PIPE, TERM, CHLD, WINCH; whatever else was ignored comes from whoever runs the tests.
         let ignored = u64::from_str_radix(&line("SigIgn:"), 16).unwrap();
         assert_eq!(ignored & 0x0801_5007, 0, "{flag}: {ignored:x}");
-        world.throng(["stop", "a", "--team", "demo"]).run().ok().says("by itself when asked");
+        world.throng(["stop", "a", "--team", "demo"]).run().ok().says("by TERM");
     }
 }
 

@@ -26,7 +26,7 @@ fn an_agent_that_is_stopped_is_paused_and_can_be_ended() {
     signal(pid, Signal::SIGCONT);
     until("it goes on", || activity(&world, "a") == "ready");
     signal(pid, Signal::SIGSTOP);
-    world.throng(["stop", "a", "--team", "t"]).run().ok().says("by itself when asked");
+    world.throng(["stop", "a", "--team", "t"]).run().ok().says("by TERM");
     assert!(!is_running(pid));
 }
 
