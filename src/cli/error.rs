@@ -78,7 +78,10 @@ impl From<store::Error> for Failure {
     fn from(e: store::Error) -> Failure {
         let code = match e {
             store::Error::Sys(e) => return e.into(),
-            store::Error::Damaged { .. } | store::Error::TeamExists(_) | store::Error::NameTaken { .. } => 2,
+            store::Error::Damaged { .. }
+            | store::Error::TeamExists(_)
+            | store::Error::NameTaken { .. }
+            | store::Error::Verdict { .. } => 2,
             store::Error::NoTeam(_) | store::Error::NoTask { .. } => 3,
             store::Error::TaskRefused { .. } => 1,
         };

@@ -6,7 +6,8 @@ use super::error::{Failure, Result};
 use super::out::Paint;
 use crate::launch::{self, Life, MemberView};
 use crate::protocol::delivery::IN_REPLY_TO;
-use crate::protocol::{AgentName, Entry, Member, names, timestamp};
+use crate::protocol::signature::claims_to_lead;
+use crate::protocol::{AgentName, Body, Entry, Member, names, timestamp};
 use crate::store::TeamStore;
 use serde_json::{Value, json};
 use std::io::{Read, Write};
@@ -92,16 +93,14 @@ impl Letter {
 /// Sends one message, or one to each.
 pub fn send(verb: &Send, context: &mut Context) -> Result {
     let store = context.team()?;
-    let from = match &verb.from {
-        Some(name) => agent(name, &store)?,
-        None => context.config.me.clone(),
-    };
+    let from = sender(verb, context, &store)?;
     let to = if verb.to == "*" { None } else { Some(recipient(verb, &store)?) };
     let reply_to = verb.reply_to.as_ref().map(|word| delivery::message_id(word, &store)).transpose()?;
     let text = body(&verb.text)?;
     if text.trim().is_empty() {
         return Err(Failure::usage("the message is empty: nothing was sent"));
     }
+    check_word(&from, &text)?;
     let summary = verb.summary.as_ref().map(|s| s.chars().take(SUMMARY_CHARS_MAX).collect());
     let color = store.read_team()?.member(from.as_str()).and_then(|m| m.color.clone());
     let letter = Letter { from, text, summary, color, reply_to };
@@ -109,6 +108,25 @@ pub fn send(verb: &Send, context: &mut Context) -> Result {
         Some(to) => send_one(&letter, &to, context, &store),
         None => broadcast(&letter, context, &store),
     }
+}
+
+/// In whose name. A member does not speak in its leader's, which would be signed.
+fn sender(verb: &Send, context: &Context, store: &TeamStore) -> Result<AgentName> {
+    let me = &context.config.me;
+    let from = verb.from.as_ref().map_or(Ok(me.clone()), |name| agent(name, store))?;
+    match claims_to_lead(from.as_str()) && !me.is_lead() {
+        true => Err(Failure::usage(format!("you are {me} ($THRONG_AGENT) and do not speak for {from}"))),
+        false => Ok(from),
+    }
+}
+
+/// Verdicts, and asking to end, are more than words in a leader's mouth.
+fn check_word(from: &AgentName, text: &str) -> Result {
+    let Some(kind) = Body::leaders_kind(text).filter(|_| claims_to_lead(from.as_str())) else {
+        return Ok(());
+    };
+    let way = if Body::may_be_verdict(text) { "throng approvals" } else { "throng stop NAME" };
+    Err(Failure::usage(format!("a {kind} is not sent as a message: use '{way}'")))
 }
 
 fn send_one(letter: &Letter, to: &AgentName, context: &mut Context, store: &TeamStore) -> Result {

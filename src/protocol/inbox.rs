@@ -143,7 +143,7 @@ fn drop_unless(fields: &mut Map<String, Value>, key: &str, is_right: fn(&Value) 
 }
 
 /// JSON text in which every escaped half of a surrogate pair that stands alone is `\ufffd`.
-fn whole_surrogates(json: &str) -> Cow<'_, str> {
+pub(super) fn whole_surrogates(json: &str) -> Cow<'_, str> {
     // Backslashes stand only in strings, and after one comes a character that is no part of another escape.
     let mut out = String::new();
     let mut rest = json;

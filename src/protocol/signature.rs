@@ -54,6 +54,12 @@ impl LeadKey {
         format!("{}.{}", self.made_ms, URL_SAFE_NO_PAD.encode(spki))
     }
 
+    /// Whether this key has signed an entry, at any time since shortly before it was made.
+    pub fn has_signed(&self, entry: &Entry) -> bool {
+        let verifier = Verifier::new(&self.flag(), timestamp::from_millis(self.made_ms));
+        verifier.is_ok_and(|mut verifier| verifier.judge(entry) == Verdict::Verified)
+    }
+
     /// Signs an entry. Its texts must not change afterwards.
     pub fn sign(&self, entry: &mut Entry) {
         let signature = self.key.sign(signed_bytes(entry).as_bytes());

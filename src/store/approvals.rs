@@ -242,7 +242,7 @@ impl TeamStore {
         let Some(approval) = all.iter().find(|a| a.key == key) else { return Ok(()) };
         let id = decided.entry.msg_id.clone().unwrap_or_default();
         if !self.was_sent(&id, &approval.from)? {
-            self.mailbox(&approval.from).append(&decided.entry)?;
+            self.mailbox(&approval.from).append_any(&decided.entry)?;
         }
         fault::point("approval:sent");
         self.write_approval(&Line::Sent { key: key.to_owned() })?;
@@ -267,11 +267,15 @@ impl TeamStore {
         Ok(())
     }
 
-    /// Whether a message of this id ever was in an inbox.
+    /// Whether a verdict of this id ever was in an inbox. Anybody can know the id, so one that its owner does not believe
+    /// is none.
     fn was_sent(&self, id: &str, to: &AgentName) -> Result<bool> {
-        let is_there =
-            self.mailbox(to).entries()?.entries.iter().any(|entry| entry.msg_id.as_deref() == Some(id));
-        Ok(is_there || self.is_journaled(id, to)?)
+        for entry in self.mailbox(to).entries()?.entries {
+            if entry.msg_id.as_deref() == Some(id) && self.is_taken_for_the_leaders(&entry, to)? {
+                return Ok(true);
+            }
+        }
+        self.is_journaled(id, to)
     }
 
     /// Identities of the messages that `mark_read` must not prune: requests of members that nobody has answered.
@@ -368,7 +372,9 @@ impl TeamStore {
     fn answer_of_another(&self, approval: &Approval) -> Option<Answered> {
         let request = approval.request.as_ref()?;
         let entries = self.mailbox(&approval.from).entries().ok()?.entries;
-        let answer = entries.into_iter().find(|entry| request.is_answered_by(entry))?;
+        // One that the asker does not believe answers nothing.
+        let is_believed = |e: &Entry| self.is_taken_for_the_leaders(e, &approval.from).unwrap_or(false);
+        let answer = entries.into_iter().find(|entry| request.is_answered_by(entry) && is_believed(entry))?;
         let allow = match body::Body::parse(&answer.text) {
             body::Body::PermissionVerdict(verdict) => verdict.subtype == "success",
             body::Body::PlanVerdict(verdict) => verdict.approved,

@@ -68,6 +68,11 @@ impl TeamStore {
         Ok(atomic_file::remove_optional(&self.state().key(agent))?)
     }
 
+    /// Whether its owner takes a message in its inbox for the leader's.
+    pub(super) fn is_taken_for_the_leaders(&self, entry: &Entry, by: &AgentName) -> Result<bool> {
+        Ok(self.lead_key(by)?.is_none_or(|key| key.has_signed(entry)))
+    }
+
     /// The entry as it goes to `to`: signed, if it is the leader's and the member can tell.
     pub(super) fn signed<'e>(&self, entry: &'e Entry, to: &AgentName) -> Result<Cow<'e, Entry>> {
         if entry.from != names::LEAD {

@@ -5,7 +5,8 @@ use super::queue::Turn;
 use super::spool::{Item, Waited};
 use super::{Error, Result, TeamStore};
 use crate::protocol::layout::Fnv;
-use crate::protocol::{AgentName, Damage, Entry, Inbox, approval, inbox};
+use crate::protocol::signature::claims_to_lead;
+use crate::protocol::{AgentName, Body, Damage, Entry, Inbox, approval, inbox};
 use crate::sys::atomic_file::{self, Stamp};
 use crate::sys::{failed, fault};
 use serde_json::json;
@@ -91,12 +92,20 @@ impl<'a> Mailbox<'a> {
 
     /// Adds a message. It counts as sent only when this returns.
     ///
-    /// The leader's is signed, if the owner can verify it. If another process of ours is writing this file, the message is spooled and goes with the next write. A damaged
+    /// The leader's is signed, if the owner can verify it; but no verdict: that is given by [`TeamStore::answer`] alone. If another process of ours is writing this file, the message is spooled and goes with the next write. A damaged
     /// file is kept aside, once for each distinct damage, before it is replaced.
     ///
     /// # Errors
-    /// The lock was not had in time, or the file could not be written; then nothing was sent.
+    /// The lock was not had in time, or the file could not be written, or it is the leader's verdict; then nothing was sent.
     pub fn append(&self, entry: &Entry) -> Result<()> {
+        if claims_to_lead(&entry.from) && Body::may_be_verdict(&entry.text) {
+            return Err(Error::Verdict { to: self.agent.clone() });
+        }
+        self.append_any(entry)
+    }
+
+    /// The same for a verdict, too.
+    pub(super) fn append_any(&self, entry: &Entry) -> Result<()> {
         self.create()?;
         // Before it is spooled: whoever writes it for us could not.
         let entry = &*self.store.signed(entry, &self.agent)?;

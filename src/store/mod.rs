@@ -61,6 +61,12 @@ pub enum Error {
         /// The member, as it is written there.
         name: String,
     },
+    /// A verdict that no answer to a request brings.
+    #[error("a verdict reaches {to} only as the answer to its request: 'throng approvals'")]
+    Verdict {
+        /// For whom it was.
+        to: AgentName,
+    },
     /// There is no such task.
     #[error("team '{team}' has no task '{word}'")]
     NoTask {

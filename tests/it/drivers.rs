@@ -290,7 +290,7 @@ fn the_leader_ends_it_by_a_request_and_it_agrees() {
     spawn(&world, &["--restart", "always"]);
     let request = |from: &str| {
         let text = r#"{"type":"shutdown_request","requestId":"shutdown-5@f","from":"team-lead"}"#;
-        world.throng(["send", "f", text, "--team", "t", "--from", from]).run().ok();
+        crate::approvals::word(&world, from, "f", text);
     };
     let pid = world.team("t").pid("f");
     request("mallory");
@@ -501,7 +501,7 @@ fn b12_a_program_that_runs_one_turn_is_started_for_each_message_in_one_conversat
     );
     assert!(told[2]["failureReason"].as_str().unwrap().contains("exit status: 3"), "{}", told[2]);
     let text = r#"{"type":"shutdown_request","requestId":"shutdown-5@f","from":"team-lead"}"#;
-    world.throng(["send", "f", text, "--team", "t", "--from", "team-lead"]).run().ok();
+    crate::approvals::word(&world, "team-lead", "f", text);
     world.team("t").until_member("f", "exited");
     assert!(world.team("t").texts("team-lead").iter().any(|t| t.contains("shutdown_approved")));
     down(&world);

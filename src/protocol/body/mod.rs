@@ -9,12 +9,16 @@ pub use digest::{input_digest, plan_digest};
 pub use right::{Refusal, Situation, may_say};
 pub use say::{Standing, harmless, harmless_lines, line, one_line, quoted, sender};
 
+use super::inbox::whole_surrogates;
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 
 /// Longest `summary` and `failureReason` in characters, longest `result`.
 const SUMMARY_CHARS_MAX: usize = 200;
 const RESULT_CHARS_MAX: usize = 4000;
+
+/// Kinds of the answers to requests, which only a leader gives.
+const VERDICTS: [&str; 3] = ["permission_response", "plan_approval_response", "sandbox_permission_response"];
 
 /// What a text says.
 #[derive(Debug, Clone, PartialEq)]
@@ -386,6 +390,20 @@ impl Body {
             return Body::Text(text.to_owned());
         };
         Body::of_kind(&kind, object).unwrap_or(Body::Unknown { kind, text: text.to_owned() })
+    }
+
+    /// The kind of what only a leader may say and is obeyed: verdicts, and asking to end. Whatever may be taken for one
+    /// counts, also one that lacks what its kind needs: who reads it may be more lenient than we are.
+    pub fn leaders_kind(text: &str) -> Option<&'static str> {
+        let text = text.trim_matches(|c: char| c.is_whitespace() || c == '\u{feff}');
+        let object: Map<String, Value> = serde_json::from_str(&whole_surrogates(text)).ok()?;
+        let kind = object.get("type")?.as_str()?;
+        VERDICTS.into_iter().chain(["shutdown_request"]).find(|known| *known == kind)
+    }
+
+    /// Whether it may be taken for a verdict about a request.
+    pub fn may_be_verdict(text: &str) -> bool {
+        Body::leaders_kind(text).is_some_and(|kind| VERDICTS.contains(&kind))
     }
 
     fn of_kind(kind: &str, object: Map<String, Value>) -> Option<Body> {
