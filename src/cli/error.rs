@@ -81,7 +81,9 @@ impl From<store::Error> for Failure {
             store::Error::Damaged { .. }
             | store::Error::TeamExists(_)
             | store::Error::NameTaken { .. }
-            | store::Error::Verdict { .. } => 2,
+            | store::Error::Verdict { .. }
+            | store::Error::KeyLost { .. }
+            | store::Error::NotOurs(_) => 2,
             store::Error::NoTeam(_) | store::Error::NoTask { .. } => 3,
             store::Error::TaskRefused { .. } => 1,
         };

@@ -9,6 +9,8 @@ use serde_json::{Value, json};
 use std::collections::HashSet;
 use std::time::{Duration, SystemTime};
 
+/// The flag that gives a teammate the public half.
+pub const FLAG: &str = "--lead-verify-key";
 /// The entry's field that holds a signature.
 pub const FIELD: &str = "lead_sig";
 /// What a signature says it is for.

@@ -2,7 +2,7 @@
 //! asked; `approvals.jsonl` gives requests their numbers and remembers verdicts, written before they are sent, so that a
 //! killed approver neither loses nor changes its word.
 
-use super::{Mailbox, Result, TeamStore};
+use super::{Error, Mailbox, Result, TeamStore};
 use crate::protocol::approval::{self, Kind, Request, Verdict};
 use crate::protocol::{AgentName, Entry, body, timestamp};
 use crate::sys::flock::Flock;
@@ -162,8 +162,8 @@ impl TeamStore {
         let requests = self.requests()?;
         let is_new = |r: &Request| known.get(&r.key()).is_none_or(|k| k.seen.is_none());
         let is_cut = known.values().any(|k| k.decided.as_ref().is_some_and(|d| !d.is_sent));
-        // Without a state of ours there is nothing to write into.
-        if !self.state().dir().is_dir() || (!is_cut && !requests.iter().any(is_new)) {
+        // Another's team is only looked at.
+        if !self.state().manifest().exists() || (!is_cut && !requests.iter().any(is_new)) {
             return Ok(self.merged(&known, requests));
         }
         // Whoever has it is writing down the same.
@@ -187,9 +187,12 @@ impl TeamStore {
     /// the leader, told in the event log, and the request is marked read.
     ///
     /// # Errors
-    /// A lock was not had in time, or a file could not be written; then nothing was decided.
+    /// A lock was not had in time, a file could not be written, the key to sign it with is gone, or the team is not ours;
+    /// then nothing was decided.
     pub fn answer(&self, key: &str, given: &Given) -> Result<Answer> {
-        atomic_file::make_private_dir(self.state().dir())?;
+        if !self.state().manifest().exists() {
+            return Err(Error::NotOurs(self.name.clone()));
+        }
         let _lock = Flock::acquire_within(&self.state().approvals_lock(), self.lock_budget)?;
         let known = self.known_approvals()?;
         let all = self.merged(&known, self.requests()?);

@@ -1,8 +1,8 @@
 //! The leader's keys (protocol II.3.2): one for each member that was given the public half. They lie on disk, so that any
 //! process that speaks for the leader can sign, and a team survives its leader.
 
-use super::{Error, Result, TeamStore};
-use crate::protocol::signature::LeadKey;
+use super::{Error, LaunchFile, Result, TeamStore};
+use crate::protocol::signature::{FLAG, LeadKey};
 use crate::protocol::{AgentName, Entry, names};
 use crate::sys::{atomic_file, random};
 use base64::Engine;
@@ -68,17 +68,36 @@ impl TeamStore {
         Ok(atomic_file::remove_optional(&self.state().key(agent))?)
     }
 
+    /// Whether a member was told to verify what its leader sends, as its launch file says, whatever became of the key.
+    fn was_given_key(&self, agent: &AgentName) -> bool {
+        let launch = LaunchFile::read(&self.state().launch(agent));
+        let session = launch.ok().and_then(|launch| launch.session);
+        session.is_some_and(|session| session.arguments.iter().any(|word| word == FLAG))
+    }
+
     /// Whether its owner takes a message in its inbox for the leader's.
     pub(super) fn is_taken_for_the_leaders(&self, entry: &Entry, by: &AgentName) -> Result<bool> {
-        Ok(self.lead_key(by)?.is_none_or(|key| key.has_signed(entry)))
+        Ok(match self.lead_key(by)? {
+            Some(key) => key.has_signed(entry),
+            // Nobody but its owner can tell.
+            None => !self.was_given_key(by),
+        })
     }
 
     /// The entry as it goes to `to`: signed, if it is the leader's and the member can tell.
+    ///
+    /// # Errors
+    /// [`Error::KeyLost`]; the key's.
     pub(super) fn signed<'e>(&self, entry: &'e Entry, to: &AgentName) -> Result<Cow<'e, Entry>> {
         if entry.from != names::LEAD {
             return Ok(Cow::Borrowed(entry));
         }
-        let Some(key) = self.lead_key(to)? else { return Ok(Cow::Borrowed(entry)) };
+        let Some(key) = self.lead_key(to)? else {
+            return match self.was_given_key(to) {
+                true => Err(Error::KeyLost { agent: to.clone(), path: self.state().key(to) }),
+                false => Ok(Cow::Borrowed(entry)),
+            };
+        };
         let mut entry = entry.clone();
         key.sign(&mut entry);
         Ok(Cow::Owned(entry))

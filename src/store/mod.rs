@@ -67,6 +67,24 @@ pub enum Error {
         /// For whom it was.
         to: AgentName,
     },
+    /// The key for a member that was given the public half is gone: it would take what comes unsigned for forged.
+    #[error(
+        "the key with which messages to {agent} are signed is gone ({}): its program would take them for forged, and nothing \
+         was sent; answer it at its terminal ('throng attach {agent}'), or end it ('throng stop {agent}') and spawn it anew",
+        path.display()
+    )]
+    KeyLost {
+        /// For whom it was.
+        agent: AgentName,
+        /// Where it was.
+        path: PathBuf,
+    },
+    /// Requests of a team that throng does not lead.
+    #[error(
+        "team '{0}' was not made by throng, or throng's record of it is gone: its leader answers what its members ask, and \
+         throng only shows it"
+    )]
+    NotOurs(TeamName),
     /// There is no such task.
     #[error("team '{team}' has no task '{word}'")]
     NoTask {

@@ -213,6 +213,49 @@ fn an_unsigned_verdict_in_the_inbox_of_a_member_with_a_key_answers_nothing() {
 }
 
 #[test]
+fn a_lost_key_is_said_and_no_verdict_goes_unsigned() {
+    let world = World::new();
+    let team = home(&world);
+    let bob = AgentName::new("bob").unwrap();
+    let key = store(&world, "t").make_lead_key(&bob).unwrap();
+    // As a launch of Claude Code has it.
+    let path = team.state_dir().join("launch/bob.json");
+    let mut launch: Value = serde_json::from_str(&fs::read_to_string(&path).unwrap()).unwrap();
+    launch["session"] =
+        json!({"id": "s", "projects": "/nowhere", "arguments": ["--lead-verify-key", key.flag()]});
+    fs::write(&path, launch.to_string()).unwrap();
+    let lost = team.state_dir().join("keys/bob");
+    fs::rename(&lost, lost.with_extension("lost")).unwrap();
+    ask(&world, "bob", &bash("perm-1-a", "bob", "ls"));
+    for verb in ["approve", "deny"] {
+        let said = world.throng(["approvals", verb, "1", "--team", "t"]).run();
+        said.code(2).complains("keys/bob").complains("throng attach bob");
+    }
+    world.throng(["send", "bob", "go on", "--team", "t"]).run().code(2).complains("is gone");
+    assert!(team.inbox("bob").is_empty());
+    assert_eq!(pending(&world).len(), 1, "nothing was decided");
+    fs::rename(lost.with_extension("lost"), &lost).unwrap();
+    world.throng(["approvals", "approve", "1", "--team", "t"]).run().ok();
+    let entry: Entry = serde_json::from_value(team.inbox("bob").pop().unwrap()).unwrap();
+    assert!(key.has_signed(&entry));
+}
+
+#[test]
+fn requests_of_anothers_team_are_shown_and_nothing_of_ours_is_made_there() {
+    let world = World::new();
+    let team = world.plant_team("t", &["bob"]);
+    let asks = json!([{"from": "bob", "text": bash("perm-1-a", "bob", "ls"), "timestamp": "2026-11-30T16:00:10.853Z", "read": false}]);
+    team.plant_inbox("team-lead", asks.to_string());
+    world.throng(["approvals", "--team", "t"]).run().ok().says("asks to use Bash");
+    world.throng(["approvals", "show", "1", "--team", "t"]).run().ok().says("ls");
+    for verb in ["approve", "deny"] {
+        let said = world.throng(["approvals", verb, "1", "--team", "t"]).run();
+        said.code(2).complains("was not made by throng");
+    }
+    assert!(!team.state_dir().exists() && !team.inbox_path("bob").exists());
+}
+
+#[test]
 fn an_unknown_id_shows_what_is_pending_and_an_answered_one_who_answered() {
     let world = World::new();
     home(&world);
@@ -319,9 +362,13 @@ fn taking_the_mail_and_deleting_our_state_lose_no_request() {
     let ours = state.with_extension("gone");
     fs::rename(&state, &ours).unwrap();
     assert_eq!(pending(&world).len(), 1, "the inbox suffices");
+    // But whether bob has a key, and who leads, is not known any more.
+    world.throng(["approvals", "approve", "perm-1-a", "--team", "t"]).run().code(2).complains("record of it");
+    assert!(!state.exists() && answers(&team, "bob").is_empty());
+    fs::rename(&ours, &state).unwrap();
     world.throng(["approvals", "approve", "perm-1-a", "--team", "t"]).run().ok();
     assert_eq!(answers(&team, "bob").len(), 1);
-    fs::remove_dir_all(&state).unwrap();
+    fs::rename(&state, &ours).unwrap();
     assert!(pending(&world).is_empty(), "the answer in the asker's inbox tells");
     fs::rename(&ours, &state).unwrap();
     world.throng(["down", "t", "--force"]).run().ok();

@@ -131,7 +131,7 @@ pub(super) fn introduce(session: &mut SessionRecord, who: &Introduction<'_>) {
         who.color,
         "--parent-session-id",
         who.lead_session,
-        "--lead-verify-key",
+        crate::protocol::signature::FLAG,
         who.key,
     ];
     let options = who.options;
