@@ -1,27 +1,25 @@
 //! Who answers what members ask: a rule of the team file, its hook, a person, or nobody (F3). The decisions are pure; the
 //! answers are the store's.
 
-use super::Led;
+use super::hook::meant;
 use super::state::Action;
 use crate::config::approvals::{Nobody, Policy};
-use crate::hooks::{self, Hook, Said};
+use crate::hooks::Said;
 use crate::launch::{Life, MemberView};
 use crate::permission::{Decision, judge};
-use crate::protocol::approval::{Ask, Kind, MODES, Terms, Verdict};
+use crate::protocol::approval::{Ask, Terms, Verdict};
 use crate::protocol::{TeamName, timestamp};
 use crate::store::{self, Approval, By, Given, TeamStore};
-use serde_json::{Map, Value, json};
-use std::collections::{BTreeMap, HashMap};
-use std::time::Duration;
+use serde_json::{Value, json};
+use std::collections::{HashMap, HashSet, VecDeque};
+use std::time::{Duration, Instant};
 
 /// How exactly the start of a process is known.
 const START_IS_SURE_TO: Duration = Duration::from_millis(50);
-/// Longest feedback that is taken from a hook's complaint, in characters.
-const FEEDBACK_CHARS_MAX: usize = 4000;
-/// What a hook may print on its standard output.
-const HOOK_KEYS: [&str; 3] = ["mode", "feedback", "updated_input"];
-/// Exit code of a hook that says no.
-const NO: i32 = 2;
+/// How many requests the hook is asked about at once: each is a process, or more.
+const HOOKS_AT_ONCE_MAX: usize = 4;
+/// Pause before an answer that could not be sent is tried again.
+const RETRY_AFTER: Duration = Duration::from_secs(5);
 
 /// Who asks, as it is now.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -98,12 +96,16 @@ pub struct Answering {
 }
 
 /// How far a request is with this leader.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, PartialEq)]
 enum Stage {
+    /// It waits for its turn with the hook.
+    Queued,
     /// The hook is asked.
     Hook,
-    /// An answer is being sent.
-    Answering,
+    /// This answer is being sent.
+    Answering(Given),
+    /// This answer could not be sent, and is tried again.
+    Unsent { given: Given, again: Instant },
     /// It waits for a person.
     Waiting,
 }
@@ -115,6 +117,8 @@ pub(super) struct Approver {
     policy: Policy,
     person: Person,
     stages: HashMap<String, Stage>,
+    /// Whose turn with the hook is next.
+    queue: VecDeque<String>,
     /// What each request asks, for telling.
     asked: HashMap<String, Asked>,
     /// What nobody answered.
@@ -128,39 +132,72 @@ impl Approver {
             policy,
             person,
             stages: HashMap::new(),
+            queue: VecDeque::new(),
             asked: HashMap::new(),
             unanswered: HashMap::new(),
         }
     }
 
     /// What is to be done about the requests that are there now.
-    pub(super) fn on_seen(&mut self, all: Vec<Asked>) -> Vec<Action> {
+    pub(super) fn on_seen(&mut self, all: Vec<Asked>, now: Instant) -> Vec<Action> {
         let mut actions = Vec::new();
+        let mut open = HashSet::new();
         for asked in all.into_iter().filter(Asked::is_open) {
-            let key = asked.approval.key.clone();
-            if self.stages.contains_key(&key) {
-                continue;
-            }
-            let Some(request) = &asked.approval.request else { continue };
-            self.asked.insert(key.clone(), asked.clone());
-            let decision = match asked.standing {
-                Standing::Member => judge(&self.policy, request),
-                Standing::Stranger | Standing::Gone => Decision::Ask,
-            };
-            actions.extend(match decision {
-                Decision::Allow { rule, mode } => {
-                    let verdict = Verdict::Allow(Terms { mode, ..Terms::default() });
-                    self.answer(&key, verdict, By::Rule { rule })
+            let (key, is_member) = (asked.approval.key.clone(), asked.standing == Standing::Member);
+            open.insert(key.clone());
+            let before = self.asked.insert(key.clone(), asked);
+            let was_member = before.is_some_and(|before| before.standing == Standing::Member);
+            actions.extend(match self.stages.get(&key) {
+                None => self.decide(&key),
+                // Who asked before it was a member is one now.
+                Some(Stage::Waiting) if is_member && !was_member => self.decide(&key),
+                Some(Stage::Unsent { given, again }) if *again <= now => {
+                    let given = given.clone();
+                    self.send(&key, given)
                 }
-                Decision::Deny { rule, feedback } => {
-                    self.answer(&key, Verdict::Deny(feedback), By::Rule { rule })
-                }
-                Decision::Nothing if self.policy.hook.is_some() => {
-                    self.stages.insert(key, Stage::Hook);
-                    vec![Action::AskHook(Box::new(asked))]
-                }
-                Decision::Nothing | Decision::Ask => self.ask_a_person(&key),
+                Some(_) => Vec::new(),
             });
+        }
+        // Somebody else has answered, or nobody waits any more.
+        let is_over = |key: &String, stage: &mut Stage| *stage == Stage::Queued && !open.contains(key);
+        self.stages.extract_if(is_over).for_each(drop);
+        self.queue.retain(|key| open.contains(key));
+        actions.extend(self.ask_hooks());
+        actions
+    }
+
+    fn decide(&mut self, key: &str) -> Vec<Action> {
+        let Some(asked) = self.asked.get(key) else { return Vec::new() };
+        let Some(request) = &asked.approval.request else { return Vec::new() };
+        let decision = match asked.standing {
+            Standing::Member => judge(&self.policy, request),
+            Standing::Stranger | Standing::Gone => Decision::Ask,
+        };
+        match decision {
+            Decision::Allow { rule, mode } => {
+                let verdict = Verdict::Allow(Terms { mode, ..Terms::default() });
+                self.answer(key, verdict, By::Rule { rule })
+            }
+            Decision::Deny { rule, feedback } => self.answer(key, Verdict::Deny(feedback), By::Rule { rule }),
+            Decision::Nothing if self.policy.hook.is_some() => {
+                self.stages.insert(key.to_owned(), Stage::Queued);
+                self.queue.push_back(key.to_owned());
+                Vec::new()
+            }
+            Decision::Nothing | Decision::Ask => self.ask_a_person(key),
+        }
+    }
+
+    /// Asks the hook about the next ones, as far as it is free.
+    fn ask_hooks(&mut self) -> Vec<Action> {
+        let busy = self.stages.values().filter(|stage| **stage == Stage::Hook).count();
+        let mut actions = Vec::new();
+        while busy + actions.len() < HOOKS_AT_ONCE_MAX
+            && let Some(key) = self.queue.pop_front()
+        {
+            let Some(asked) = self.asked.get(&key) else { continue };
+            actions.push(Action::AskHook(Box::new(asked.clone())));
+            self.stages.insert(key, Stage::Hook);
         }
         actions
     }
@@ -177,7 +214,7 @@ impl Approver {
             Said::NotRun(why) => Err(format!("cannot be run: {why}")),
             Said::Ended { code, stdout, stderr } => meant(kind, code, &stdout, &stderr),
         };
-        match verdict {
+        let mut actions = match verdict {
             Ok(verdict) => self.answer(key, verdict, By::Hook),
             Err(trouble) => {
                 let why = format!("the approval hook {trouble}");
@@ -186,17 +223,23 @@ impl Approver {
                 }
                 self.answer(key, Verdict::Deny(format!("denied: {why}")), By::Hook)
             }
-        }
+        };
+        actions.extend(self.ask_hooks());
+        actions
     }
 
     /// An answer is sent (`Ok`, whether it was ours that counts), or could not be.
-    pub(super) fn on_answered(&mut self, key: &str, sent: Result<IsOurs, ()>) {
+    pub(super) fn on_answered(&mut self, key: &str, sent: Result<IsOurs, ()>, now: Instant) {
         match sent {
             Ok(IsOurs::Yes) => {}
             // Somebody else was there to answer.
             Ok(IsOurs::No) => drop(self.unanswered.remove(key)),
-            // The next look begins anew.
-            Err(()) => drop(self.stages.remove(key)),
+            // What was decided stands: nobody is asked again.
+            Err(()) => {
+                if let Some(Stage::Answering(given)) = self.stages.remove(key) {
+                    self.stages.insert(key.to_owned(), Stage::Unsent { given, again: now + RETRY_AFTER });
+                }
+            }
         }
     }
 
@@ -217,8 +260,11 @@ impl Approver {
     }
 
     fn answer(&mut self, key: &str, verdict: Verdict, by: By) -> Vec<Action> {
-        self.stages.insert(key.to_owned(), Stage::Answering);
-        let given = Given { verdict, by };
+        self.send(key, Given { verdict, by })
+    }
+
+    fn send(&mut self, key: &str, given: Given) -> Vec<Action> {
+        self.stages.insert(key.to_owned(), Stage::Answering(given.clone()));
         vec![Action::Answer(Box::new(Answering { key: key.to_owned(), given }))]
     }
 
@@ -226,7 +272,9 @@ impl Approver {
         let Some(asked) = self.asked.get(key) else { return Vec::new() };
         let waits = self.person == Person::Asked || self.policy.when_nobody_answers == Nobody::Wait;
         if waits {
-            self.stages.insert(key.to_owned(), Stage::Waiting);
+            if self.stages.insert(key.to_owned(), Stage::Waiting).is_some() {
+                return Vec::new();
+            }
             let about =
                 json!({"number": asked.approval.number, "from": asked.approval.from, "team": self.team});
             return vec![Action::Note("approval_waits", about)];
@@ -259,75 +307,6 @@ pub enum IsOurs {
     No,
 }
 
-/// The verdict of a hook that ended, or what is wrong with it.
-fn meant(kind: Kind, code: Option<i32>, stdout: &str, stderr: &str) -> Result<Verdict, String> {
-    let complaint = if stderr.is_empty() { String::new() } else { format!(": {stderr}") };
-    let terms = match code {
-        None => return Err(format!("was ended by a signal{complaint}")),
-        Some(0 | NO) => terms(stdout)?,
-        Some(code) => return Err(format!("failed with exit code {code}{complaint}")),
-    };
-    let text = |key: &str| match terms.get(key) {
-        None | Some(Value::Null) => Ok(None),
-        Some(Value::String(text)) => Ok(Some(text.clone())),
-        Some(_) => Err(format!("printed a '{key}' that is no text")),
-    };
-    let (mode, feedback) = (text("mode")?, text("feedback")?);
-    if code == Some(NO) {
-        let said = feedback.unwrap_or_else(|| stderr.chars().take(FEEDBACK_CHARS_MAX).collect());
-        let said = if said.is_empty() { "denied by the approval hook".to_owned() } else { said };
-        return Ok(Verdict::Deny(said));
-    }
-    if let Some(mode) = mode.as_ref().filter(|mode| !MODES.contains(&mode.as_str())) {
-        return Err(format!("printed an unknown mode '{mode}': known are {}", MODES.join(", ")));
-    }
-    let input = terms.get("updated_input").filter(|input| !input.is_null()).cloned();
-    match &input {
-        Some(_) if kind != Kind::Permission => {
-            return Err("printed an updated_input for what has no input".to_owned());
-        }
-        Some(input) if !input.is_object() => {
-            return Err("printed an updated_input that is no JSON object".to_owned());
-        }
-        _ => {}
-    }
-    Ok(Verdict::Allow(Terms { mode, input, updates: Vec::new() }))
-}
-
-/// What a hook printed. A yes that cannot be read whole might have meant something else.
-fn terms(stdout: &str) -> Result<Map<String, Value>, String> {
-    if stdout.trim().is_empty() {
-        return Ok(Map::new());
-    }
-    let terms: Map<String, Value> = serde_json::from_str(stdout)
-        .map_err(|_| "printed what is no JSON object: it belongs on standard error".to_owned())?;
-    match terms.keys().find(|key| !HOOK_KEYS.contains(&key.as_str())) {
-        Some(key) => Err(format!("printed an unknown key '{key}': known are {}", HOOK_KEYS.join(", "))),
-        None => Ok(terms),
-    }
-}
-
-/// Asks the team file's hook, beside the loop.
-pub(super) fn ask_hook(led: &Led, asked: &Asked, is_wanted: &dyn Fn() -> bool) -> Said {
-    let Some(hook) = &led.manifest.approvals.hook else {
-        return Said::NotRun("the team file has none".to_owned());
-    };
-    let (layout, environment) = (led.store.layout(), &led.config.environment);
-    let text = |path: &std::path::Path| path.to_string_lossy().into_owned();
-    let env = BTreeMap::from([
-        ("THRONG_TEAM".to_owned(), led.store.name().to_string()),
-        ("THRONG_DIR".to_owned(), text(&led.manifest.dir)),
-        ("THRONG_STATE_DIR".to_owned(), text(&layout.state_dir)),
-        ("CLAUDE_CONFIG_DIR".to_owned(), text(&layout.config_dir)),
-        ("PATH".to_owned(), format!("{}:{}", text(&led.store.state().bin()), environment.search_path())),
-    ]);
-    let timeout = Duration::from_millis(hook.timeout_ms);
-    let hook = Hook { event: "approval", command: &hook.command, cwd: &hook.cwd, env: &env, timeout };
-    let mut input = about(asked);
-    input["team"] = json!(led.store.name());
-    hooks::run(&hook, &input, is_wanted)
-}
-
 /// Everything about a request, for programs.
 pub fn about(asked: &Asked) -> Value {
     let Approval { number, from, kind, id, asked: at, what, .. } = &asked.approval;
@@ -356,37 +335,93 @@ pub fn about(asked: &Asked) -> Value {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::config::approvals;
+    use crate::protocol::{AgentName, Entry, approval};
+
+    const AT: &str = "2026-11-30T16:01:16.632Z";
+
+    fn asked(number: u64, standing: Standing) -> Asked {
+        let text = json!({"type": "permission_request", "request_id": format!("perm-{number}-a"), "agent_id": "bob", "tool_name": "Bash", "input": {"command": "ls"}});
+        let entry = Entry::new("bob", &text.to_string(), AT, &format!("m-{number}"));
+        let request = approval::requests(&[entry]).pop().unwrap();
+        let approval = Approval {
+            number,
+            key: request.key(),
+            from: AgentName::new("bob").unwrap(),
+            kind: request.ask.kind(),
+            id: request.ask.id().to_owned(),
+            asked: AT.to_owned(),
+            what: "asks".to_owned(),
+            request: Some(request),
+            answered: None,
+        };
+        Asked { approval, standing }
+    }
+
+    fn approver(policy: Policy, person: Person) -> Approver {
+        Approver::new(TeamName::new("t").unwrap(), policy, person)
+    }
+
+    fn with_hook() -> Policy {
+        let hook = approvals::Hook { command: vec!["h".into()], cwd: "/".into(), timeout_ms: 1000 };
+        Policy { hook: Some(hook), ..Policy::default() }
+    }
+
+    fn keys(actions: &[Action]) -> Vec<String> {
+        let of = |action: &Action| match action {
+            Action::AskHook(asked) => format!("hook {}", asked.approval.number),
+            Action::Answer(answering) => format!("{} {}", answering.given.by, answering.key),
+            other => format!("{other:?}"),
+        };
+        actions.iter().map(of).collect()
+    }
 
     #[test]
-    fn what_a_hook_means() {
-        let yes = |stdout: &str| meant(Kind::Permission, Some(0), stdout, "");
-        assert_eq!(yes(" \n"), Ok(Verdict::allow()));
-        let terms = Terms { input: Some(json!({"command": "ls"})), ..Terms::default() };
-        assert_eq!(yes(r#"{"updated_input": {"command": "ls"}}"#), Ok(Verdict::Allow(terms)));
-        let mode = Terms { mode: Some("acceptEdits".into()), ..Terms::default() };
-        let plan = meant(Kind::Plan, Some(0), r#"{"mode": "acceptEdits"}"#, "chatter");
-        assert_eq!(plan, Ok(Verdict::Allow(mode)));
-        for bad in [
-            "ok",
-            "{\"updated_input\": {\"comm",
-            "[]",
-            "{} {}",
-            r#"{"allow": true}"#,
-            r#"{"mode": "yolo"}"#,
-            r#"{"mode": 3}"#,
-            r#"{"updated_input": "ls"}"#,
-        ] {
-            assert!(yes(bad).is_err(), "{bad}");
-        }
-        assert!(meant(Kind::Plan, Some(0), r#"{"updated_input": {}}"#, "").is_err());
-        let no = |stdout: &str, stderr: &str| meant(Kind::Permission, Some(2), stdout, stderr).unwrap();
-        assert_eq!(no("", "not on Fridays"), Verdict::Deny("not on Fridays".into()));
-        assert_eq!(no(r#"{"feedback": "f"}"#, "chatter"), Verdict::Deny("f".into()));
-        assert_eq!(no("", ""), Verdict::Deny("denied by the approval hook".into()));
-        let failed = meant(Kind::Permission, Some(1), "", "oops").unwrap_err();
-        assert_eq!(failed, "failed with exit code 1: oops");
-        assert!(
-            meant(Kind::Permission, None, "", "").is_err() && meant(Kind::Plan, Some(126), "", "").is_err()
-        );
+    fn who_was_taken_for_a_stranger_is_judged_again_as_a_member() {
+        let now = Instant::now();
+        let mut alone = approver(Policy::default(), Person::Absent);
+        assert_eq!(alone.on_seen(vec![asked(1, Standing::Stranger)], now), []);
+        let said = alone.on_seen(vec![asked(1, Standing::Member)], now);
+        assert_eq!(keys(&said), ["throng, since nobody was there to ask permission bob perm-1-a"]);
+        assert_eq!(alone.on_seen(vec![asked(1, Standing::Member)], now), [], "once");
+        let mut asking = approver(Policy::default(), Person::Asked);
+        assert_eq!(asking.on_seen(vec![asked(1, Standing::Stranger)], now).len(), 1, "it is told");
+        assert_eq!(asking.on_seen(vec![asked(1, Standing::Member)], now), [], "and not again");
+    }
+
+    #[test]
+    fn the_hook_is_asked_about_few_at_once_and_never_about_what_is_over() {
+        let now = Instant::now();
+        let mut approver = approver(with_hook(), Person::Absent);
+        let all = |numbers: std::ops::RangeInclusive<u64>| -> Vec<Asked> {
+            numbers.map(|n| asked(n, Standing::Member)).collect()
+        };
+        assert_eq!(keys(&approver.on_seen(all(1..=8), now)), ["hook 1", "hook 2", "hook 3", "hook 4"]);
+        assert_eq!(approver.on_seen(all(1..=8), now), []);
+        let yes = || Said::Ended { code: Some(0), stdout: String::new(), stderr: String::new() };
+        let said = approver.on_hook("permission bob perm-2-a", yes());
+        assert_eq!(keys(&said), ["the hook permission bob perm-2-a", "hook 5"]);
+        let mut rest = all(7..=8);
+        rest.extend(all(1..=4));
+        assert_eq!(approver.on_seen(rest, now), [], "the sixth has been answered by somebody");
+        assert_eq!(keys(&approver.on_hook("permission bob perm-1-a", Said::TimedOut))[1], "hook 7");
+    }
+
+    #[test]
+    fn an_answer_that_could_not_be_sent_is_sent_later_and_the_hook_is_not_asked_again() {
+        let now = Instant::now();
+        let mut approver = approver(with_hook(), Person::Absent);
+        let key = "permission bob perm-1-a";
+        let look = || vec![asked(1, Standing::Member)];
+        approver.on_seen(look(), now);
+        let no = Said::Ended { code: Some(2), stdout: String::new(), stderr: "no".into() };
+        let first = approver.on_hook(key, no);
+        assert_eq!(keys(&first), [format!("the hook {key}")]);
+        approver.on_answered(key, Err(()), now);
+        assert_eq!(approver.on_seen(look(), now), [], "not at once");
+        assert_eq!(approver.on_seen(look(), now + RETRY_AFTER), first, "the same answer");
+        assert_eq!(approver.on_seen(look(), now + RETRY_AFTER), []);
+        approver.on_answered(key, Ok(IsOurs::Yes), now);
+        assert_eq!(approver.on_seen(look(), now + 2 * RETRY_AFTER), []);
     }
 }

@@ -5,6 +5,7 @@ mod approvals;
 mod birth;
 mod end;
 mod files;
+mod hook;
 mod stall;
 mod state;
 #[cfg(test)]
@@ -108,6 +109,10 @@ pub async fn lead(
                     perform(&led, Action::Deliver(entries), &sender);
                 }
                 Action::AskHook(asked) => ask_hook(&led, *asked, &sender, &is_over),
+                Action::RetireAll(grace) => {
+                    is_over.set();
+                    perform(&led, Action::RetireAll(grace), &sender);
+                }
                 action => perform(&led, action, &sender),
             }
         }
@@ -188,13 +193,19 @@ fn perform(led: &Arc<Led>, action: Action, events: &mpsc::UnboundedSender<Event>
     });
 }
 
-/// Set when leading is over, whatever way.
+/// Set when the team is being ended, or leading is over, whatever way.
 #[derive(Default)]
 struct Over(Arc<AtomicBool>);
 
+impl Over {
+    fn set(&self) {
+        self.0.store(true, Ordering::SeqCst);
+    }
+}
+
 impl Drop for Over {
     fn drop(&mut self) {
-        self.0.store(true, Ordering::SeqCst);
+        self.set();
     }
 }
 
@@ -202,7 +213,7 @@ impl Drop for Over {
 fn ask_hook(led: &Arc<Led>, asked: Asked, events: &mpsc::UnboundedSender<Event>, over: &Over) {
     let (led, events, over) = (Arc::clone(led), events.clone(), Arc::clone(&over.0));
     tokio::task::spawn_blocking(move || {
-        let said = approvals::ask_hook(&led, &asked, &|| !over.load(Ordering::SeqCst));
+        let said = hook::ask_hook(&led, &asked, &|| !over.load(Ordering::SeqCst));
         // The loop may be over.
         let _ = events.send(Event::HookSaid(asked.approval.key, said));
     });
@@ -236,10 +247,7 @@ fn look_beside(
 
 /// What the files and the process table say now; of the leader's mail, what may have come since it was seen last.
 fn look(led: &Led, mail_seen: &mut Seen) -> View {
-    let members = launch::observe(&led.store).unwrap_or_else(|e| {
-        tracing::error!(error = %e, "members not seen");
-        Vec::new()
-    });
+    let seen = launch::observe(&led.store).map_err(|e| tracing::error!(error = %e, "members not seen"));
     let mailbox = led.store.mailbox(&AgentName::lead());
     let mail = match led.manifest.mode {
         LeaderMode::Run if !mail_seen.has_changed(mailbox.path()) => Vec::new(),
@@ -251,10 +259,12 @@ fn look(led: &Led, mail_seen: &mut Seen) -> View {
         // The leader's mail is for the person, who takes it.
         LeaderMode::Up | LeaderMode::Spawn => Vec::new(),
     };
-    let asked = asked(&led.store, &members).unwrap_or_else(|e| {
-        tracing::error!(error = %e, "requests not seen");
-        Vec::new()
-    });
+    // Who asks is not known where no member was seen.
+    let asks = |members: &Vec<_>| {
+        asked(&led.store, members).map_err(|e| tracing::error!(error = %e, "requests not seen"))
+    };
+    let asked = seen.as_ref().map_or(Ok(Vec::new()), asks).unwrap_or_default();
+    let members = seen.unwrap_or_default();
     // Who waits for an answer of ours does not rest.
     let asks = |m: &launch::MemberView| asked.iter().any(|a| a.is_open() && a.approval.from == m.name);
     let rests = |m: &&launch::MemberView| launch::is_at_rest(&led.store, m) && !asks(m);

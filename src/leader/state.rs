@@ -246,7 +246,7 @@ impl State {
             Event::HookSaid(..) => return Vec::new(),
             Event::Answered(key, sent) => {
                 if let Some(approver) = &mut self.approver {
-                    approver.on_answered(&key, sent);
+                    approver.on_answered(&key, sent, now);
                 }
                 return Vec::new();
             }
@@ -277,7 +277,7 @@ impl State {
                 if self.is_answering()
                     && let Some(approver) = &mut self.approver
                 {
-                    actions = approver.on_seen(asked);
+                    actions = approver.on_seen(asked, now);
                 }
             }
         }

@@ -81,7 +81,7 @@ pub enum Conversed {
 }
 
 /// Feeds a program some input and hears what it says, at most `limit` and as long as `is_wanted`; then its whole process
-/// group is killed. What it leaves running otherwise lives on. Output beyond 1 MiB is dropped.
+/// group is killed. What it leaves running otherwise lives on. It dies with the calling thread. Output beyond 1 MiB is dropped.
 ///
 /// # Errors
 /// [`Error::Program`] when it cannot be run.
@@ -96,6 +96,7 @@ pub fn converse(
     command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped()).process_group(0);
     super::signals::let_all_through_in(&mut command);
     close_others(&mut command, None);
+    die_with_us(&mut command);
     let mut child = command.spawn().map_err(fail)?;
     if let Some(mut pipe) = child.stdin.take() {
         // It may end without reading it all.
@@ -188,6 +189,18 @@ pub fn start_detached(mut command: Command, keep: Option<i32>) -> Result<()> {
         Err(e) if e.raw_os_error() != Some(nix::libc::ECHILD) => Err(fail(e)),
         _ => Ok(()),
     }
+}
+
+/// Has the kernel kill what `command` starts, but not what that starts, when this thread has ended, by a kill too.
+#[allow(unsafe_code)]
+fn die_with_us(command: &mut Command) {
+    // SAFETY: prctl is a bare system call.
+    #[cfg(target_os = "linux")]
+    unsafe {
+        command.pre_exec(|| Ok(nix::sys::prctl::set_pdeathsig(nix::sys::signal::Signal::SIGKILL)?));
+    }
+    #[cfg(not(target_os = "linux"))]
+    let _ = command;
 }
 
 /// Makes `command` inherit no descriptor but 0, 1, 2 and `keep`: what we were started with is none of its business, and

@@ -1,7 +1,8 @@
 //! Approvals by rule, by hook, and where nobody is there: decided by the leader process.
 
 use crate::approvals::{answers, ask, bash, pending, plan};
-use crate::support::{Outcome, World, until_some};
+use crate::support::process::is_running;
+use crate::support::{Outcome, World, until, until_some};
 use serde_json::{Value, json};
 use std::time::Duration;
 
@@ -195,6 +196,43 @@ fn a_hook_that_is_being_asked_does_not_hold_up_the_end() {
     run.signal(nix::sys::signal::Signal::SIGINT);
     let outcome = run.wait();
     outcome.signalled(nix::sys::signal::Signal::SIGINT).check("soon", outcome.took < Duration::from_secs(15));
+    world.assert_nothing_left();
+}
+
+/// A run whose hook is being asked, with the processes of bob, who does not end by TERM, and the hook.
+fn asking(world: &World) -> (crate::support::Running, i32, i32) {
+    let approvals = hook(world, "env >env; echo $$ >asked; exec sleep 600") + "hook_timeout = \"10m\"\n";
+    team_file(world, &approvals, &[bash("perm-1-a", "bob", "ls")]);
+    let script = format!("trap '' TERM\necho $$ >$THRONG_DIR/bob\n{}", world.read("t/bob.sh"));
+    world.write("t/bob.sh", script);
+    let run = world.throng(["run", "t"]).without_env("CLAUDE_CONFIG_DIR").start();
+    let pid = |file: &str| {
+        until_some("it runs", || std::fs::read_to_string(world.path(file)).ok()?.trim().parse::<i32>().ok())
+    };
+    (run, pid("t/bob"), pid("t/asked"))
+}
+
+#[test]
+fn a_hook_is_ended_when_the_end_begins_and_not_after_the_members() {
+    let world = World::new();
+    let (run, bob, hook) = asking(&world);
+    run.signal(nix::sys::signal::Signal::SIGINT);
+    until("the hook is ended", || !is_running(hook));
+    assert!(is_running(bob), "its members have their grace still");
+    run.wait().signalled(nix::sys::signal::Signal::SIGINT);
+    world.assert_nothing_left();
+}
+
+#[test]
+fn a_hook_dies_with_its_leader_and_is_told_of_no_config_dir_that_nobody_named() {
+    let world = World::new();
+    let (run, _, hook) = asking(&world);
+    let env = world.read("t/env");
+    assert!(env.contains("THRONG_TEAM=t") && !env.contains("CLAUDE_CONFIG_DIR"), "{env}");
+    run.signal(nix::sys::signal::Signal::SIGKILL);
+    until("the hook is dead", || !is_running(hook));
+    run.wait();
+    world.throng(["down", "t", "--force"]).without_env("CLAUDE_CONFIG_DIR").run();
     world.assert_nothing_left();
 }
 
