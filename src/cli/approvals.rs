@@ -21,7 +21,6 @@ const POLL: Duration = Duration::from_secs(1);
 /// Show what teammates ask, and answer it
 #[derive(Debug, clap::Args)]
 #[command(
-    args_conflicts_with_subcommands = true,
     after_help = "Without a verb it lists. ID is the number of the list, the request's own id or its beginning, or the name of a
 teammate that asks one thing only.
 
@@ -110,6 +109,11 @@ fn object(text: &str) -> std::result::Result<Value, String> {
 
 /// Dispatches.
 pub fn approvals(verb: &Approvals, context: &mut Context) -> Result {
+    if verb.verb.is_some() && (verb.list.all || verb.list.watch) {
+        return Err(Failure::usage(
+            "--all and --watch are for the list: write them after 'list', or leave the verb out",
+        ));
+    }
     match &verb.verb {
         None => list(&verb.list, context),
         Some(Verb::List(verb)) => list(verb, context),

@@ -79,7 +79,7 @@ fn probe_j02_a_request_is_listed_shown_and_answered_without_a_leader_in_the_exac
     shown.ok().says("\"command\": \"ls -l\"").says("with --always").says("state        waits");
 
     world
-        .throng(["approvals", "approve", "1", "--team", "t"])
+        .throng(["approvals", "--team", "t", "approve", "1"])
         .run()
         .ok()
         .prints("approval 1 of bob: allowed\n");
