@@ -257,10 +257,10 @@ fn what_it_says_when_it_cannot_start_is_told() {
     let spawn = ["spawn", "ann", "--team", "t", "--driver", "claude", "--backend", "process", "--trust"];
     let outcome = stage.throng(&[&spawn[..], &["--", "--no-such-flag"]].concat()).run();
     outcome.code(5).complains("--no-such-flag");
-    assert_eq!(stage.world.team("t").roster(), ["team-lead"]);
+    assert!(!stage.world.team("t").dir().exists(), "the team that was made for it is gone too");
     let missing = stage.throng(&spawn).env("THRONG_CLAUDE", "/nowhere/claude").run();
     missing.code(5).complains("THRONG_CLAUDE");
     let other = stage.throng(&spawn).env("THRONG_CLAUDE", "/bin/true").run();
     other.code(5).complains("is no Claude Code");
-    stage.throng(&["down", "t"]).run().ok();
+    stage.world.assert_nothing_left();
 }
