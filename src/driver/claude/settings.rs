@@ -29,8 +29,13 @@ pub enum Want {
     Onboarding,
     /// This directory is trusted.
     Trust(PathBuf),
-    /// The API key of the environment may be used; so it is known in the file.
-    Key(String),
+    /// The API key of the environment may be used.
+    Key {
+        /// Its last characters: so it is known in the file.
+        end: String,
+        /// The user has said no to it.
+        was_rejected: bool,
+    },
 }
 
 impl fmt::Display for Want {
@@ -38,8 +43,9 @@ impl fmt::Display for Want {
         match self {
             Want::Onboarding => write!(f, "its first-run wizard was not gone through"),
             Want::Trust(dir) => write!(f, "the directory {} is not trusted", dir.display()),
-            Want::Key(end) => {
-                write!(f, "the ANTHROPIC_API_KEY that ends in ...{} is not approved", last(end, 4))
+            Want::Key { end, was_rejected } => {
+                let what = if *was_rejected { "was rejected by you before" } else { "is not approved" };
+                write!(f, "the ANTHROPIC_API_KEY that ends in ...{} {what}", last(end, 4))
             }
         }
     }
@@ -118,7 +124,9 @@ impl Settings {
             let end = last(key, KEY_CHARS);
             let approved = known["customApiKeyResponses"]["approved"].as_array();
             if !approved.is_some_and(|all| all.iter().any(|known| known == &end)) {
-                wants.push(Want::Key(end));
+                let rejected = known["customApiKeyResponses"]["rejected"].as_array();
+                let was_rejected = rejected.is_some_and(|all| all.iter().any(|known| known == &end));
+                wants.push(Want::Key { end, was_rejected });
             }
         }
         if wants.is_empty() { Ok(()) } else { Err(Unsettled { settings: self.clone(), wants }.into()) }
@@ -144,7 +152,7 @@ impl Settings {
                     let project = object(object(&mut known, "projects"), &dir.to_string_lossy());
                     project["hasTrustDialogAccepted"] = json!(true);
                 }
-                Want::Key(end) => {
+                Want::Key { end, .. } => {
                     let answers = object(&mut known, "customApiKeyResponses");
                     if !answers["approved"].is_array() {
                         answers["approved"] = json!([]);
@@ -214,12 +222,19 @@ mod tests {
     #[test]
     fn what_is_missing_is_told_and_only_that_is_written() {
         let dir = tempfile::tempdir().unwrap();
-        let text = r#"{"zeta":1.50,"big":12345678901234567890,"projects":{"/p":{"allowedTools":["x"]}},"customApiKeyResponses":{"rejected":["k-0123456789abcdefghi"]},"alpha":null}"#;
+        let text = r#"{"zeta":1.50,"big":12345678901234567890,"projects":{"/p":{"allowedTools":["x"]}},"customApiKeyResponses":{"rejected":["-0123456789abcdefghi"]},"alpha":null}"#;
         let settings = settings(dir.path(), text);
         let env = BTreeMap::from([("ANTHROPIC_API_KEY".to_owned(), "sk-k-0123456789abcdefghi".to_owned())]);
         let key = "0123456789abcdefghi".to_owned();
         let all = wants(&settings, "/p/sub", &env);
-        assert_eq!(all, [Want::Onboarding, Want::Trust("/p/sub".into()), Want::Key(format!("-{key}"))]);
+        assert_eq!(
+            all,
+            [
+                Want::Onboarding,
+                Want::Trust("/p/sub".into()),
+                Want::Key { end: format!("-{key}"), was_rejected: true }
+            ]
+        );
         settings.settle(&[Want::Onboarding, Want::Trust("/p".into()), all[2].clone()]).unwrap();
         assert_eq!(wants(&settings, "/p/sub", &env), [], "a parent's trust counts");
         assert_eq!(wants(&settings, "/q", &env), [Want::Trust("/q".into())]);
