@@ -48,6 +48,12 @@ impl Stage {
         self.model.known_to(call.env("THRONG_CLAUDE", &self.program).timeout(LONG))
     }
 
+    /// One that was killed could not remove its own socket, and the lock of its own settings if it just held it.
+    pub fn clean_up_after_a_kill(&self) {
+        std::fs::remove_dir_all(self.world.root().join("run/cc-socks")).unwrap();
+        let _ = std::fs::remove_dir(self.world.config_dir().join(".claude.json.lock"));
+    }
+
     /// A user message to the model that contains all of these.
     pub fn model_has_read(&self, words: &[&str]) -> bool {
         let all = self.model.requests();
@@ -132,8 +138,7 @@ fn b9_b11_its_states_are_seen_and_a_killed_one_goes_on_with_its_conversation() {
         stage.model_has_read(&["the number is 4711", "started you again"])
     });
     stage.throng(&["down", "t"]).run().ok().says("by itself when asked by mail");
-    // The one that was killed could not remove a socket of its own making.
-    std::fs::remove_dir_all(stage.world.root().join("run/cc-socks")).unwrap();
+    stage.clean_up_after_a_kill();
     stage.world.assert_nothing_left();
 }
 

@@ -183,7 +183,6 @@ fn b11_the_job_is_done_too_when_a_teammate_is_killed_in_the_middle() {
         .ok()
         .says("ann         killed by signal 9, will be started again")
         .says("3 tasks completed, 0 failed");
-    // The one that was killed could not remove a socket of its own making.
-    std::fs::remove_dir_all(stage.world.root().join("run/cc-socks")).unwrap();
+    stage.clean_up_after_a_kill();
     stage.world.assert_nothing_left();
 }
