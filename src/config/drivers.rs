@@ -18,7 +18,7 @@ const BUILT_IN_NAME: &str = "built-in";
 /// The user's table, below `$XDG_CONFIG_HOME` or `~/.config`.
 const USER_FILE: &str = "throng/drivers.toml";
 
-const KEYS: [&str; 23] = [
+const KEYS: [&str; 24] = [
     "about",
     "program",
     "args",
@@ -27,6 +27,7 @@ const KEYS: [&str; 23] = [
     "version",
     "mail",
     "resume",
+    "stdin",
     "session",
     "lines",
     "idle",
@@ -57,7 +58,7 @@ pub enum MailForm {
     /// Typed into its terminal.
     #[default]
     Type,
-    /// As an argument: the program runs one turn for each message.
+    /// On standard input, or as a file: the program runs one turn for each message.
     Resume,
 }
 
@@ -120,6 +121,9 @@ pub struct DriverEntry {
     /// Arguments of every later turn.
     #[serde(default)]
     pub resume: Vec<Argument>,
+    /// With [`MailForm::Resume`], a turn's message comes on standard input; else a file's name as an argument.
+    #[serde(default)]
+    pub stdin: bool,
     /// Where a turn's output names the conversation: a regular expression with one group.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub session: Option<String>,
@@ -221,11 +225,17 @@ impl DriverEntry {
             MailForm::Type if of_turns(&self.args) => {
                 Err("has {prompt} among its args, but with mail = \"type\" the prompt is typed like all mail".to_owned())
             }
+            MailForm::Type if self.stdin => {
+                Err("has stdin = true, which is for mail = \"resume\" alone".to_owned())
+            }
+            MailForm::Resume if self.stdin && (of_turns(&self.args) || of_turns(&self.resume)) => {
+                Err("has {prompt} among its arguments, but with stdin = true the prompt comes on standard input".to_owned())
+            }
             MailForm::Type if self.idle.is_empty() && self.quiet_ms.is_none() => {
                 Err("does not say when it is idle: add idle = [\"...\"] or quiet_ms".to_owned())
             }
-            MailForm::Resume if !of_turns(&self.args) || !of_turns(&self.resume) => {
-                Err("needs {prompt} in args and in resume, since mail = \"resume\"".to_owned())
+            MailForm::Resume if !self.stdin && (!of_turns(&self.args) || !of_turns(&self.resume)) => {
+                Err("needs {prompt} in args and in resume, since mail = \"resume\", or stdin = true".to_owned())
             }
             MailForm::Resume
                 if self.session.is_none() && self.resume.iter().flat_map(Argument::words).any(|w| w.contains("{session}")) =>
@@ -377,6 +387,7 @@ fn written(value: &Value) -> String {
             format!("{{ {} }}", table.iter().map(pair).collect::<Vec<_>>().join(", "))
         }
         Value::Integer(n) => n.to_string(),
+        Value::Boolean(is_so) => is_so.to_string(),
         other => format!("{other:?}"),
     }
 }

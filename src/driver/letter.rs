@@ -13,6 +13,8 @@ pub struct Letter {
     pub text: String,
     /// What is looked for on the screen: no other message has it.
     pub mark: String,
+    /// Whose it is: the message's identity.
+    pub identity: String,
 }
 
 /// Writes a message, with `preamble` before it.
@@ -32,19 +34,22 @@ pub fn letter(entry: &Entry, preamble: Option<&str>) -> Letter {
     };
     let quoted = body::quoted(&Entry { text: said, ..entry.clone() }, Standing::Named);
     let before = preamble.map_or(String::new(), |text| format!("{text}\n\n"));
-    let mark = mark(&entry.identity());
-    Letter { text: harmless(&format!("{before}{quoted} {mark}")), mark }
+    let identity = entry.identity();
+    let mark = mark(&identity);
+    Letter { text: harmless(&format!("{before}{quoted} {mark}")), mark, identity }
 }
 
 /// The line that names a file with the message in it.
 pub fn letter_in_file(entry: &Entry, path: &str) -> Letter {
-    let mark = mark(&entry.identity());
+    let identity = entry.identity();
+    let mark = mark(&identity);
     let from = body::sender(entry);
     Letter {
         text: harmless(&format!(
             "A message from {from} for you is in the file {path} - read it and do what it says. {mark}"
         )),
         mark,
+        identity,
     }
 }
 
@@ -53,14 +58,14 @@ pub fn file_name(entry: &Entry) -> String {
     format!("{}.md", mark(&entry.identity()).trim_matches(['[', ']']).replace(' ', "-"))
 }
 
-/// Writes that file, for the member alone. If it cannot be written, the name that is typed leads nowhere, and that is logged.
-pub fn put(path: &Path, text: &str) {
+/// Writes that file, for the member alone.
+///
+/// # Errors
+/// It cannot be written, in words that name it: its name must not be typed then.
+pub fn put(path: &Path, text: &str) -> Result<(), String> {
     let dir = path.parent().map_or(Ok(()), atomic_file::make_private_dir);
-    if let Err(e) =
-        dir.and_then(|()| atomic_file::write_unsynced(path, text.as_bytes(), atomic_file::PRIVATE))
-    {
-        tracing::error!(path = %path.display(), error = %e, "message not put into its file");
-    }
+    dir.and_then(|()| atomic_file::write_unsynced(path, text.as_bytes(), atomic_file::PRIVATE))
+        .map_err(|e| format!("cannot write {}: {e}", path.display()))
 }
 
 /// What that file holds: the message as it is, and whose it is.
@@ -94,16 +99,11 @@ fn harmless(text: &str) -> String {
         match c {
             '\n' | '\r' => out.push('\n'),
             '\t' => out.push_str("    "),
-            c if c.is_control() || is_invisible(c) => out.extend(c.escape_unicode()),
+            c if c.is_control() || body::is_invisible(c) => out.extend(c.escape_unicode()),
             c => out.push(c),
         }
     }
     out
-}
-
-/// Characters that take no place, or turn the direction of writing.
-fn is_invisible(c: char) -> bool {
-    matches!(c, '\u{200b}' | '\u{200e}' | '\u{200f}' | '\u{2028}'..='\u{202e}' | '\u{2066}'..='\u{2069}' | '\u{feff}')
 }
 
 #[cfg(test)]

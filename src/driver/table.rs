@@ -13,6 +13,10 @@ const ARGS: &str = "{args}";
 pub const TURN_BEGINS: &str = "throng: turn begins";
 /// The same after a turn.
 pub const TURN_ENDED: &str = "throng: waits for mail";
+/// The same when something is in the way; what it is follows.
+pub const TURN_STUCK: &str = "throng: stuck: ";
+/// Stands in arguments for the name of the conversation.
+pub const SESSION: &str = "{session}";
 
 /// Values that stand for places in arguments.
 pub type Places<'a> = [(&'a str, Option<&'a str>)];
@@ -48,7 +52,7 @@ pub fn row_of(plan: &MemberPlan) -> Option<DriverEntry> {
     if entry.mail == MailForm::Type {
         return Some(entry.clone());
     }
-    let later = [("{prompt}", Some("{prompt}")), ("{session}", Some("{session}"))];
+    let later = [("{prompt}", Some("{prompt}")), (SESSION, Some(SESSION))];
     let filled = |args: &[Argument]| -> Vec<Argument> {
         let mut filled = Vec::new();
         let one_by_one = args.iter().filter(|group| group.words() != [ARGS]);
@@ -173,6 +177,11 @@ impl Eyes {
 
     /// What it is doing, having printed nothing for `quiet_for`; `None` for a screen that says nothing.
     pub fn sight(&self, screen: &str, quiet_for: Duration) -> Option<Sight> {
+        if self.runs_turns
+            && let Some(why) = stuck(screen)
+        {
+            return Some(Sight::of_a_person(why));
+        }
         let lowest = self.lowest(screen);
         let shows = |patterns: &[Regex]| patterns.iter().any(|p| lowest.iter().any(|line| p.is_match(line)));
         if let Some((_, name, _)) = self.dialog(&lowest) {
@@ -224,6 +233,14 @@ impl Eyes {
         let shows = |marker: &Regex| self.lowest(screen).iter().any(|line| marker.is_match(line));
         self.paste_marker.as_ref().is_some_and(shows)
     }
+}
+
+/// Why turns cannot go on, if that is the last thing that was said.
+fn stuck(screen: &str) -> Option<String> {
+    let lines: Vec<&str> = screen.lines().map(str::trim_end).collect();
+    let at = lines.iter().rposition(|line| line.starts_with("throng: "))?;
+    // Long lines go on in the next row.
+    lines[at..].concat().strip_prefix(TURN_STUCK).map(str::to_owned)
 }
 
 #[cfg(test)]

@@ -69,6 +69,11 @@ impl MailWatch {
         self.seen.has_changed(&self.path)
     }
 
+    /// It could not be read: it is to be read again, changed or not.
+    pub fn forget(&mut self) {
+        self.seen = Seen::default();
+    }
+
     /// Waits for the next poll, which is due at once when something happens to the inbox. At most `limit`.
     pub fn wait(&self, limit: Duration) {
         self.events.wait_or_poke(self.waker.as_ref(), limit);

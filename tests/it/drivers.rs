@@ -63,6 +63,13 @@ fn activity(world: &World) -> String {
     world.team("t").member("f")["activity"].as_str().unwrap_or_default().to_owned()
 }
 
+/// What it needs a person for, as its `tend` has written it down.
+fn trouble(world: &World) -> String {
+    let path = world.team("t").state_dir().join("members/f.json");
+    let record: Value = serde_json::from_slice(&fs::read(path).unwrap()).unwrap();
+    record["sight"]["what"].as_str().unwrap_or_default().to_owned()
+}
+
 /// Idle notices in the leader's inbox.
 fn notices(world: &World) -> Vec<Value> {
     let path = world.team("t").inbox_path("team-lead");
@@ -273,8 +280,10 @@ fn a_marker_that_stands_for_a_paste_is_its_read_back() {
 #[test]
 fn silence_alone_tells_of_a_program_that_shows_nothing_else() {
     let world = World::new();
-    table(&world, "line|--mute|--turn|0.5", "quiet_ms = 1500\nsettle_ms = 100");
+    table(&world, "line|--mute|--turn|0.5", "quiet_ms = 4000\nsettle_ms = 100");
     spawn(&world, &["--prompt", "one"]);
+    // Nothing but its silence tells that it is ready.
+    until_got(&world, 1);
     send(&world, "two");
     let got = until_got(&world, 2);
     assert!(got[0].contains("one") && got[1].contains("two"));
@@ -327,6 +336,10 @@ fn a_message_whose_program_was_killed_before_it_took_it_is_given_again() {
     let first = world.team("t").pid("f");
     send(&world, "precious");
     // It lies in the input of a program that is killed before it shows it.
+    until("it was pasted", || {
+        fs::read_to_string(world.path("log.jsonl")).is_ok_and(|t| t.contains("\"pasted\""))
+    });
+    assert_eq!(unread(&world), 1);
     signal(first, Signal::SIGKILL);
     let got = until_some("the next process has it", || {
         Some(got(&world)).filter(|got| got.iter().any(|typed| typed.contains("precious")))
@@ -471,15 +484,15 @@ fn b12_a_program_that_runs_one_turn_is_started_for_each_message_in_one_conversat
     let dir = world.root().join("home/.config/throng");
     fs::create_dir_all(&dir).unwrap();
     // It writes down its arguments, and names the conversation.
-    let script = r#"printf '%s|' "$@" >> turns.log; echo >> turns.log; echo "session id: s-7"; echo "answer of $1"; case $* in *break*) exit 3;; esac"#;
+    let script = r#"all="$* $(cat)"; printf '%s|' "$@" "$all" >> turns.log; echo >> turns.log; echo "session id: s-7"; echo "answer of $1"; case $all in *break*) exit 3;; esac"#;
     let table = format!(
-        "[driver.once]\nprogram = \"sh\"\nmail = \"resume\"\nsession = 'session id: (\\S+)'\n\
-         args = [\"-c\", {script:?}, \"once\", \"first\", [\"--model\", \"{{model}}\"], [\"--effort\", \"{{effort}}\"], \"{{args}}\", \"{{prompt}}\"]\n\
-         resume = [\"-c\", {script:?}, \"once\", \"later\", \"{{session}}\", [\"--model\", \"{{model}}\"], \"{{prompt}}\"]\n"
+        "[driver.once]\nprogram = \"sh\"\nmail = \"resume\"\nstdin = true\nsession = 'session id: (\\S+)'\n\
+         args = [\"-c\", {script:?}, \"once\", \"first\", [\"--model\", \"{{model}}\"], [\"--effort\", \"{{effort}}\"], \"{{args}}\"]\n\
+         resume = [\"-c\", {script:?}, \"once\", \"later\", \"{{session}}\", [\"--model\", \"{{model}}\"]]\n"
     );
     fs::write(dir.join("drivers.toml"), table).unwrap();
     let words = ["spawn", "f", "--team", "t", "--driver", "once", "--model", "m", "--prompt", "one"];
-    world.throng(words.iter().chain(&["--", "--more"])).run().ok();
+    world.throng(words.iter().chain(&["--restart", "always", "--", "--more"])).run().ok();
     until("the first turn has ended", || notices(&world).len() == 1);
     until("it is idle", || activity(&world) == "idle");
     send(&world, "two\nlines");
@@ -488,9 +501,12 @@ fn b12_a_program_that_runs_one_turn_is_started_for_each_message_in_one_conversat
     until("the third turn has ended", || notices(&world).len() == 3);
     until("all are marked as read", || unread(&world) == 0);
     let log = world.read("turns.log");
-    assert!(log.starts_with("first|--model|m|--more|You are f, a teammate in the team t."), "{log}");
     assert!(
-        log.contains("\nlater|s-7|--model|m|<teammate-message teammate_id=\"team-lead\">\ntwo\nlines\n"),
+        log.starts_with("first|--model|m|--more|first --model m --more You are f, a teammate in the team t."),
+        "{log}"
+    );
+    assert!(
+        log.contains("\nlater|s-7|--model|m|--more|later s-7 --model m --more <teammate-message teammate_id=\"team-lead\">\ntwo\nlines\n"),
         "{log}"
     );
     let told = notices(&world);
@@ -502,7 +518,44 @@ fn b12_a_program_that_runs_one_turn_is_started_for_each_message_in_one_conversat
     assert!(told[2]["failureReason"].as_str().unwrap().contains("exit status: 3"), "{}", told[2]);
     let text = r#"{"type":"shutdown_request","requestId":"shutdown-5@f","from":"team-lead"}"#;
     crate::approvals::word(&world, "team-lead", "f", text);
+    // For good, though it is restarted always.
     world.team("t").until_member("f", "exited");
     assert!(world.team("t").texts("team-lead").iter().any(|t| t.contains("shutdown_approved")));
+    assert!(world.team("t").events().iter().all(|e| e["event"] != "member_restarting"));
+    down(&world);
+}
+
+#[test]
+fn an_inbox_that_cannot_be_read_is_named_and_read_again() {
+    let world = World::new();
+    table(&world, "screen", PATTERNS);
+    spawn(&world, &["--prompt", "one"]);
+    until("its turn has ended", || notices(&world).len() == 1);
+    let inbox = world.team("t").inbox_path("f");
+    let away = inbox.with_extension("away");
+    fs::rename(&inbox, &away).unwrap();
+    fs::create_dir(&inbox).unwrap();
+    until("it says so", || trouble(&world).starts_with("its mail stays unread: its inbox cannot be read: "));
+    fs::remove_dir(&inbox).unwrap();
+    fs::rename(&away, &inbox).unwrap();
+    until("it is idle", || activity(&world) == "idle");
+    send(&world, "two");
+    assert_eq!(body(&until_got(&world, 2)[1]), "two");
+    down(&world);
+}
+
+#[test]
+fn a_long_message_that_cannot_be_put_into_its_file_stays_unread() {
+    let world = World::new();
+    table(&world, "screen", PATTERNS);
+    spawn(&world, &[]);
+    let letters = world.team("t").state_dir().join("letters");
+    fs::write(&letters, "in the way").unwrap();
+    send(&world, &"long ".repeat(2000));
+    until("it says so", || trouble(&world).starts_with("its mail stays unread: cannot write "));
+    assert_eq!((unread(&world), got(&world).len()), (1, 0));
+    fs::remove_file(&letters).unwrap();
+    assert!(until_got(&world, 1)[0].contains("is in the file"));
+    until("it is marked as read", || unread(&world) == 0);
     down(&world);
 }

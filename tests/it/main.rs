@@ -22,6 +22,7 @@ mod claude_team;
 mod corners;
 mod delivery;
 mod disk;
+mod driver_turns;
 mod drivers;
 mod ending;
 mod example;

@@ -1,10 +1,11 @@
 //! How mail gets into a program that is typed to: one message at a time, only when it waits for input and nobody types;
-//! sent only once it is seen on the screen, and marked read only once it was seen to be taken. Pure: it is told what is
-//! seen, and answers what is to be done.
+//! sent only once it is seen on the screen, and marked read only once it was seen to be taken. No key is pressed unless the
+//! program is seen to be idle: what else stands there may take a key for an answer. Pure: it is told what is seen, and
+//! answers what is to be done.
 
 use crate::config::drivers::DriverEntry;
 use crate::driver::letter::{self, Letter};
-use crate::protocol::body::{Body, Situation, may_say};
+use crate::protocol::body::{self, Body, Situation, may_say};
 use crate::protocol::{AgentName, Entry, names};
 use crate::store::Doing;
 use std::collections::{HashSet, VecDeque};
@@ -32,8 +33,8 @@ const SUBMITS_MAX: u32 = 4;
 const TURN_AT_LEAST: Duration = Duration::from_millis(800);
 /// Longest line that is typed where no paste can be told from typing; terminals of line-wise programs take no more.
 const LINE_BYTES_MAX: usize = 900;
-/// Longest result of a turn in characters, as the protocol has it.
-const RESULT_CHARS_MAX: usize = 4000;
+/// Pause before a file that could not be written is tried again: a disk that is full may be so no more.
+const PUT_AGAIN: Duration = Duration::from_secs(10);
 /// How often something that is under way is looked at.
 const LOOK_EVERY: Duration = Duration::from_millis(150);
 
@@ -87,19 +88,28 @@ enum State {
         seen_at: Option<Instant>,
         pastes: u32,
     },
-    /// It was sent; `row` is where the cursor stood beside it.
+    /// It was sent.
     Sent {
         letter: Letter,
-        at: Instant,
-        submits: u32,
-        row: Option<usize>,
-        by_marker: bool,
+        sending: Sending,
     },
     /// It was taken.
     Turn {
         mark: String,
         since: Instant,
     },
+}
+
+/// How far the sending of a letter is.
+#[derive(Debug, Clone, Copy)]
+struct Sending {
+    at: Instant,
+    submits: u32,
+    /// The cursor stood beside its mark.
+    was_at_cursor: bool,
+    by_marker: bool,
+    /// Since when it looks taken: one look may be at a screen that is being painted.
+    gone_since: Option<Instant>,
 }
 
 /// One program's mail.
@@ -119,6 +129,8 @@ pub(super) struct Feed {
     was_working: bool,
     /// Why mail stays unread.
     trouble: Option<String>,
+    /// When it is tried again in spite of that.
+    retry_at: Option<Instant>,
 }
 
 impl Feed {
@@ -136,6 +148,7 @@ impl Feed {
             idle_since: None,
             was_working: false,
             trouble: None,
+            retry_at: None,
         }
     }
 
@@ -146,7 +159,7 @@ impl Feed {
         self.is_introduced = false;
         self.idle_since = None;
         self.was_working = false;
-        self.trouble = None;
+        (self.trouble, self.retry_at) = (None, None);
     }
 
     /// What lies unread in the inbox, oldest first.
@@ -158,12 +171,29 @@ impl Feed {
     pub(super) fn person_typed(&mut self, now: Instant) {
         self.person_typed = Some(now);
         // Whatever was in the way may be no more.
-        self.trouble = None;
+        (self.trouble, self.retry_at) = (None, None);
     }
 
-    /// Whether it was given a message whose turn has not ended, whatever its screen shows yet.
+    /// Whether it was sent a message whose turn has not ended, whatever its screen shows yet.
     pub(super) fn is_in_turn(&self) -> bool {
-        matches!(self.state, State::Turn { .. })
+        matches!(self.state, State::Sent { .. } | State::Turn { .. })
+    }
+
+    /// Whether keys can be pressed now without disturbing anybody: it rests, and so does the person at its terminal.
+    pub(super) fn is_free(&self, now: Instant) -> bool {
+        matches!(self.state, State::Resting) && self.person_is_quiet(now)
+    }
+
+    /// The file that was to be written is there.
+    pub(super) fn has_put(&mut self) {
+        (self.trouble, self.retry_at) = (None, None);
+    }
+
+    /// The file that was to be written could not be: the message stays unread, and is tried again later.
+    pub(super) fn could_not_put(&mut self, why: &str, now: Instant) {
+        self.trouble = Some(format!("its mail stays unread: {why}"));
+        self.retry_at = Some(now + PUT_AGAIN);
+        self.state = State::Resting;
     }
 
     /// Why mail stays unread, if it does.
@@ -175,7 +205,10 @@ impl Feed {
     pub(super) fn due(&self, now: Instant) -> Option<Instant> {
         let rests = matches!(self.state, State::Resting);
         let has_work = !rests || self.was_working || (!self.queue.is_empty() && self.trouble.is_none());
-        has_work.then(|| now + LOOK_EVERY)
+        if has_work {
+            return Some(now + LOOK_EVERY);
+        }
+        self.retry_at.filter(|_| !self.queue.is_empty()).map(|at| at.max(now + LOOK_EVERY))
     }
 
     /// One step.
@@ -191,9 +224,7 @@ impl Feed {
             State::Pasted { letter, at, seen_at, pastes } => {
                 self.look_for(view, letter, (at, seen_at, pastes))
             }
-            State::Sent { letter, at, submits, row, by_marker } => {
-                self.await_taken(view, (letter, at, submits), (row, by_marker))
-            }
+            State::Sent { letter, sending } => self.await_taken(view, letter, sending),
             State::Turn { mark, since } => self.await_end(view, mark, since),
         }
     }
@@ -203,8 +234,25 @@ impl Feed {
         self.idle_since.is_some_and(|since| view.now >= since + settle)
     }
 
-    fn person_is_quiet(&self, view: &View<'_>) -> bool {
-        self.person_typed.is_none_or(|at| view.now >= at + PERSON_QUIET)
+    /// Whether nobody has typed at its terminal of late.
+    pub(super) fn person_is_quiet(&self, now: Instant) -> bool {
+        self.person_typed.is_none_or(|at| now >= at + PERSON_QUIET)
+    }
+
+    /// Whether keys may be pressed: they can mean nothing else than they should.
+    fn may_press(&self, view: &View<'_>) -> bool {
+        self.is_settled(view) && self.person_is_quiet(view.now)
+    }
+
+    /// The same where a letter may stand in its input: an input of many rows leaves none that tells that it is idle.
+    fn may_press_beside(&self, view: &View<'_>, letter: &Letter) -> bool {
+        let covers = view.doing.is_none() && shows(view.lowest, &letter.mark);
+        self.may_press(view) || (covers && self.person_is_quiet(view.now))
+    }
+
+    /// Whether a message still waits: its owner may have taken it by another way.
+    fn waits(&self, letter: &Letter) -> bool {
+        self.queue.iter().any(|e| e.identity() == letter.identity)
     }
 
     fn rest(&mut self, view: &View<'_>) -> Vec<Act> {
@@ -214,13 +262,14 @@ impl Feed {
         if std::mem::take(&mut self.was_working) {
             return vec![Act::TurnEnded(said(view, None))];
         }
-        if self.trouble.is_some() || !self.person_is_quiet(view) {
+        let is_stuck = self.trouble.is_some() && self.retry_at.is_none_or(|at| view.now < at);
+        if is_stuck || !self.person_is_quiet(view.now) {
             return Vec::new();
         }
         let Some(entry) = self.queue.front().cloned() else { return Vec::new() };
         let situation = Situation { me: &self.me, leader: names::LEAD, signature: None, pending: &[] };
-        let body = Body::parse(&entry.text);
-        if matches!(body, Body::ShutdownRequest(_)) && may_say(&body, &entry, &situation).is_ok() {
+        let said = Body::parse(&entry.text);
+        if matches!(said, Body::ShutdownRequest(_)) && may_say(&said, &entry, &situation).is_ok() {
             return vec![self.take(&entry.identity()), Act::ShutDown(entry.text)];
         }
         let preamble = (!self.is_introduced).then_some(self.preamble.as_str());
@@ -254,15 +303,18 @@ impl Feed {
 
     /// Puts it in.
     fn put_in(&mut self, view: &View<'_>, letter: Letter, (at, pastes): (Instant, u32)) -> Vec<Act> {
-        if self.person_typed.is_some_and(|typed| typed > at) && self.person_is_quiet(view) {
-            return self.paste(view, letter, pastes);
+        if !self.waits(&letter) {
+            return Vec::new();
         }
         if view.now >= at + CLEARED_WITHIN && !is_busy(view) && !self.is_settled(view) {
-            return self.give_up(&letter, "its input cannot be emptied");
+            return self.give_up(view, &letter, "its input cannot be emptied");
         }
-        if view.now < at + CLEARED_AFTER || !self.is_settled(view) || !self.person_is_quiet(view) {
+        if view.now < at + CLEARED_AFTER || !self.may_press(view) {
             self.state = State::Cleared { letter, at, pastes };
             return Vec::new();
+        }
+        if self.person_typed.is_some_and(|typed| typed > at) {
+            return self.paste(view, letter, pastes);
         }
         let keys = match view.is_bracketed {
             // As terminals do: lines of a paste end with a carriage return.
@@ -279,72 +331,106 @@ impl Feed {
         letter: Letter,
         (at, seen_at, pastes): (Instant, Option<Instant>, u32),
     ) -> Vec<Act> {
-        if self.person_typed.is_some_and(|typed| typed > at) {
-            // What stands there now is partly a person's.
-            if self.person_is_quiet(view) && self.is_settled(view) {
+        let is_mixed = self.person_typed.is_some_and(|typed| typed > at);
+        if is_mixed || !self.waits(&letter) {
+            // What stands there now is partly a person's, or is nobody's any more.
+            if !self.may_press_beside(view, &letter) {
+                self.state = State::Pasted { letter, at, seen_at: None, pastes };
+                return Vec::new();
+            }
+            if self.waits(&letter) {
                 return self.paste(view, letter, pastes);
             }
+            return vec![self.clear(&letter)];
+        }
+        let is_shown = view.shows_paste || shows(view.lowest, &letter.mark);
+        if is_shown {
+            let seen = seen_at.unwrap_or(view.now);
+            if view.now >= seen + SUBMIT_AFTER && !is_busy(view) {
+                let sending = Sending {
+                    at: view.now,
+                    submits: 1,
+                    was_at_cursor: row_of(view.screen, &letter.mark) == Some(view.cursor),
+                    by_marker: !shows(view.lowest, &letter.mark),
+                    gone_since: None,
+                };
+                self.state = State::Sent { letter, sending };
+                return vec![Act::Keys(self.entry.submit.clone().into_bytes())];
+            }
+            self.state = State::Pasted { letter, at, seen_at: Some(seen), pastes };
+            return Vec::new();
+        }
+        let waited_until = at + SHOWN_WITHIN * pastes;
+        let is_last = pastes >= PASTES_MAX || view.now >= waited_until + CLEARED_WITHIN;
+        // What it shows while something else stands in its input may tell nothing.
+        if view.now < waited_until || is_busy(view) || (!is_last && !self.may_press(view)) {
             self.state = State::Pasted { letter, at, seen_at: None, pastes };
             return Vec::new();
         }
-        let is_shown = view.shows_paste || shows(view.lowest, &letter.mark);
-        match seen_at {
-            Some(seen) if is_shown && view.now >= seen + SUBMIT_AFTER => {
-                let row = row_of(view.screen, &letter.mark).filter(|row| *row == view.cursor);
-                let by_marker = !shows(view.lowest, &letter.mark);
-                self.state = State::Sent { letter, at: view.now, submits: 1, row, by_marker };
-                vec![Act::Keys(self.entry.submit.clone().into_bytes())]
-            }
-            Some(_) if is_shown => {
-                self.state = State::Pasted { letter, at, seen_at, pastes };
-                Vec::new()
-            }
-            _ if is_shown => {
-                self.state = State::Pasted { letter, at, seen_at: Some(view.now), pastes };
-                Vec::new()
-            }
-            // What it shows while something else stands in its input may tell nothing.
-            _ if view.now < at + SHOWN_WITHIN * pastes || is_busy(view) => {
-                self.state = State::Pasted { letter, at, seen_at: None, pastes };
-                Vec::new()
-            }
-            _ if pastes < PASTES_MAX => self.paste(view, letter, pastes + 1),
-            _ => self.give_up(&letter, "what was typed to it does not show on its screen"),
+        if is_last {
+            return self.give_up(view, &letter, "what was typed to it does not show on its screen");
         }
+        self.paste(view, letter, pastes + 1)
     }
 
     /// Mail stays unread until a person, or another process of the program, changes something.
-    fn give_up(&mut self, letter: &Letter, why: &str) -> Vec<Act> {
+    fn give_up(&mut self, view: &View<'_>, letter: &Letter, why: &str) -> Vec<Act> {
         self.trouble = Some(format!("its mail stays unread: {why}"));
         self.state = State::Resting;
-        vec![self.clear(letter)]
+        // Else it is emptied before the next paste.
+        if self.may_press_beside(view, letter) { vec![self.clear(letter)] } else { Vec::new() }
     }
 
-    fn await_taken(
-        &mut self,
-        view: &View<'_>,
-        (letter, at, submits): (Letter, Instant, u32),
-        (row, by_marker): (Option<usize>, bool),
-    ) -> Vec<Act> {
-        let is_shown = if by_marker { view.shows_paste } else { shows(view.lowest, &letter.mark) };
-        let has_left =
-            row.is_some() && row_of(view.screen, &letter.mark).is_some_and(|row| row != view.cursor);
-        if view.doing == Some(Doing::Working) || !is_shown || has_left {
-            self.was_working = true;
-            self.is_introduced = true;
-            self.state = State::Turn { mark: letter.mark, since: view.now };
-            let Some(entry) = self.queue.front() else { return Vec::new() };
-            return vec![self.take(&entry.identity())];
+    fn await_taken(&mut self, view: &View<'_>, letter: Letter, mut sending: Sending) -> Vec<Act> {
+        let is_shown = if sending.by_marker { view.shows_paste } else { shows(view.lowest, &letter.mark) };
+        let row = row_of(view.screen, &letter.mark);
+        let has_left = sending.was_at_cursor && row.is_some_and(|row| row != view.cursor);
+        let is_mixed = self.person_typed.is_some_and(|typed| typed > sending.at);
+        let looks_taken = match view.doing {
+            // Whatever asks may cover the input.
+            Some(Doing::NeedsHuman) => {
+                if !is_mixed {
+                    sending.at = view.now;
+                }
+                false
+            }
+            // A person may have emptied the input and begun a turn with other words.
+            Some(Doing::Working) if is_mixed => row.is_some(),
+            Some(Doing::Working) => return self.taken(view, letter),
+            _ if is_mixed => has_left,
+            Some(Doing::Idle) => !is_shown || has_left,
+            // What the screen shows is neither its input nor its work.
+            _ => has_left,
+        };
+        sending.gone_since = looks_taken.then(|| sending.gone_since.unwrap_or(view.now));
+        if sending.gone_since.is_some_and(|since| view.now >= since + LOOK_EVERY) {
+            return self.taken(view, letter);
         }
-        if view.now < at + TAKEN_WITHIN {
-            self.state = State::Sent { letter, at, submits, row, by_marker };
+        let is_due = !looks_taken && view.now >= sending.at + TAKEN_WITHIN;
+        let is_due = is_due && self.may_press_beside(view, &letter);
+        if !is_due {
+            self.state = State::Sent { letter, sending };
             return Vec::new();
         }
-        if submits >= SUBMITS_MAX {
-            return self.give_up(&letter, "it does not take what was typed to it");
+        if is_mixed {
+            // Nobody knows what became of it: it is better given twice than never.
+            return self.paste(view, letter, 1);
         }
-        self.state = State::Sent { letter, at: view.now, submits: submits + 1, row, by_marker };
+        if sending.submits >= SUBMITS_MAX {
+            return self.give_up(view, &letter, "it does not take what was typed to it");
+        }
+        sending = Sending { at: view.now, submits: sending.submits + 1, ..sending };
+        self.state = State::Sent { letter, sending };
         vec![Act::Keys(self.entry.submit.clone().into_bytes())]
+    }
+
+    /// It was seen to be taken.
+    fn taken(&mut self, view: &View<'_>, letter: Letter) -> Vec<Act> {
+        self.was_working = true;
+        self.is_introduced = true;
+        let taken = self.take(&letter.identity);
+        self.state = State::Turn { mark: letter.mark, since: view.now };
+        vec![taken]
     }
 
     fn take(&mut self, identity: &str) -> Act {
@@ -400,8 +486,7 @@ fn said(view: &View<'_>, mark: Option<&str>) -> String {
     let lines = view.screen.lines().take(to).skip(from).map(str::trim_end);
     let lines: Vec<&str> = lines.filter(|line| !squashed(line).is_empty()).collect();
     let text = lines.join("\n");
-    let excess = text.chars().count().saturating_sub(RESULT_CHARS_MAX);
-    text.chars().skip(excess).collect()
+    body::tail(&text).to_owned()
 }
 
 #[cfg(test)]

@@ -27,6 +27,8 @@ pub(super) struct Feeding {
     was_writing: bool,
     /// Nothing, where the program is given its mail as arguments.
     typed: Option<(Feed, Post)>,
+    /// Why its mail is not even read.
+    mail_trouble: Option<String>,
     look_at: Option<Instant>,
     printed_at: Instant,
     dialog_since: Option<Instant>,
@@ -42,17 +44,24 @@ impl Feeding {
     /// For a member whose program stands in the table.
     pub(super) fn of(launch: &LaunchFile, store: &TeamStore) -> Option<Feeding> {
         let entry = launch.entry.as_ref()?;
-        let typed = (entry.mail == MailForm::Type).then(|| {
+        let mut mail_trouble = None;
+        let mut typed = None;
+        if entry.mail == MailForm::Type {
             let preamble = letter::preamble(&launch.agent, &launch.team);
             let dir = store.state().letters(&launch.agent);
-            let post = Post::open(store, &launch.agent).ok()?;
-            Some((Feed::new(&launch.agent, preamble, (entry, dir)), post))
-        });
+            match Post::open(store, &launch.agent) {
+                Ok(post) => typed = Some((Feed::new(&launch.agent, preamble, (entry, dir)), post)),
+                Err(e) => {
+                    mail_trouble = Some(format!("its mail stays unread: its inbox cannot be watched: {e}"));
+                }
+            }
+        }
         let end = entry.end.as_ref().filter(|_| entry.mail == MailForm::Type);
         let end = end.map(|line| (format!("{}{line}", entry.clear), entry.submit.clone()));
         Some(Feeding {
             eyes: Eyes::of(entry),
-            typed: typed.flatten(),
+            typed,
+            mail_trouble,
             was_writing: false,
             look_at: None,
             printed_at: Instant::now(),
@@ -85,11 +94,18 @@ impl Feeding {
         Some(line.clone())
     }
 
-    /// Whether it could be typed to now, by its screen alone.
+    /// Whether it could be typed to now: it is seen to be idle, nothing is under way, and nobody types.
     fn waits_for_input(&self, screen: &str) -> bool {
         let sight = self.eyes.sight(screen, self.printed_at.elapsed());
-        let is_in_turn = self.typed.as_ref().is_some_and(|(feed, _)| feed.is_in_turn());
-        !is_in_turn && sight.is_some_and(|s| s.doing == Doing::Idle)
+        let is_free = self.typed.as_ref().is_none_or(|(feed, _)| feed.is_free(Instant::now()));
+        is_free && sight.is_some_and(|s| s.doing == Doing::Idle)
+    }
+
+    /// Whether the line that ends it may be sent: nothing asks meanwhile, and nobody has typed.
+    fn may_send_end(&self, screen: &str) -> bool {
+        let sight = self.eyes.sight(screen, self.printed_at.elapsed());
+        let is_free = self.typed.as_ref().is_none_or(|(feed, _)| feed.is_free(Instant::now()));
+        is_free && sight.is_none_or(|s| s.doing != Doing::NeedsHuman)
     }
 
     /// What the screen tells; trouble with the mail counts more, and a dialog that is answered by itself does not count.
@@ -101,9 +117,13 @@ impl Feeding {
         {
             return None;
         }
-        let Some((feed, post)) = self.typed.as_ref().filter(|_| sight.doing == Doing::Idle) else {
+        if sight.doing != Doing::Idle {
             return Some(sight);
-        };
+        }
+        if let Some(why) = &self.mail_trouble {
+            return Some(Sight::of_a_person(why.clone()));
+        }
+        let Some((feed, post)) = &self.typed else { return Some(sight) };
         // Idle is only what has told its leader so: whoever sees it idle may end the team.
         if feed.is_in_turn() || post.is_writing() {
             return Some(Sight::new(Doing::Working));
@@ -142,6 +162,13 @@ impl Tend {
         feeding.look_at.get_or_insert(feeding.printed_at + Duration::from_millis(100));
     }
 
+    /// It is seen to do something else: mail may go on.
+    pub(super) fn is_to_be_fed_now(&mut self) {
+        if let Some(feeding) = &mut self.feeding {
+            feeding.look_at = Some(Instant::now());
+        }
+    }
+
     /// Somebody typed at its terminal.
     pub(super) fn person_typed(&mut self, bytes: &[u8]) {
         if is_report(bytes) {
@@ -165,20 +192,33 @@ impl Tend {
         let now = Instant::now();
         let Some(mut feeding) = self.feeding.take() else { return };
         if let Some((feed, post)) = &mut feeding.typed
-            && let Some(unread) = post.news()
+            && let Some(news) = post.news()
         {
-            feed.has_mail(unread);
+            let trouble = match news {
+                Ok(unread) => {
+                    feed.has_mail(unread);
+                    None
+                }
+                Err(why) => Some(format!("its mail stays unread: {why}")),
+            };
+            if feeding.mail_trouble != trouble {
+                feeding.mail_trouble = trouble;
+                self.has_printed();
+            }
             feeding.look_at.get_or_insert(now);
         }
         let is_writing = feeding.post().is_some_and(Post::is_writing);
         if std::mem::replace(&mut feeding.was_writing, is_writing) && !is_writing {
             self.has_printed();
         }
+        // Before, its screen says nothing about its input; it is fed as soon as it is.
         let is_ready = self.record.sight.as_ref().is_some_and(|s| s.doing != Doing::Starting);
         if feeding.submit_at.is_some_and(|at| now >= at) {
             feeding.submit_at = None;
-            let keys = feeding.end.as_ref().map_or_else(Vec::new, |(_, keys)| keys.clone().into_bytes());
-            self.type_in(&keys);
+            let keys = feeding.end.as_ref().filter(|_| feeding.may_send_end(&self.screen.rows()));
+            if let Some((_, keys)) = keys {
+                self.type_in(keys.as_bytes());
+            }
         }
         if feeding.term_at.is_some_and(|at| now >= at) {
             feeding.term_at = None;
@@ -204,6 +244,9 @@ impl Tend {
         let since = *feeding.dialog_since.get_or_insert(now);
         if now < since + DIALOG_STANDS {
             feeding.look_at = Some(since + DIALOG_STANDS);
+        } else if feeding.typed.as_ref().is_some_and(|(feed, _)| !feed.person_is_quiet(now)) {
+            // A person is answering it.
+            feeding.look_at = Some(now + DIALOG_STANDS);
         } else if feeding.answers < ANSWERS_MAX {
             let keys = keys.as_bytes().to_vec();
             (feeding.answers, feeding.dialog_since) = (feeding.answers + 1, None);
@@ -229,15 +272,18 @@ impl Tend {
         };
         let had_trouble = feed.trouble().is_some();
         let acts = feed.step(&view);
-        // What it does is seen anew, with its trouble.
-        if had_trouble != feed.trouble().is_some() {
-            self.has_printed();
-        }
         let mut request = None;
         for act in acts {
             match act {
                 Act::Keys(keys) => self.type_in(&keys),
-                Act::Put(path, text) => letter::put(&path, &text),
+                Act::Put(path, text) => match letter::put(&path, &text) {
+                    Ok(()) => feed.has_put(),
+                    // Nothing is typed that leads nowhere.
+                    Err(why) => {
+                        feed.could_not_put(&why, now);
+                        break;
+                    }
+                },
                 Act::Taken(identity) => {
                     self.set_sight(Sight::new(Doing::Working));
                     post.mark_read(identity);
@@ -252,6 +298,10 @@ impl Tend {
                     request = Some(text);
                 }
             }
+        }
+        // What it does is seen anew, with its trouble.
+        if had_trouble != feed.trouble().is_some() {
+            self.has_printed();
         }
         feeding.look_at = match (feeding.look_at, feed.due(now)) {
             (Some(a), Some(b)) => Some(a.min(b)),

@@ -25,12 +25,15 @@ enum Job {
     Send(Box<Entry>),
 }
 
+/// What lies unread, or why that is not known.
+pub(super) type News = Result<Vec<Entry>, String>;
+
 /// Both threads.
 pub(super) struct Post {
     store: TeamStore,
     agent: AgentName,
     is_over: Arc<AtomicBool>,
-    news: Receiver<Vec<Entry>>,
+    news: Receiver<News>,
     wake: PipeReader,
     jobs: Option<Sender<Job>>,
     waiting: Arc<AtomicUsize>,
@@ -77,8 +80,8 @@ impl Post {
         })
     }
 
-    /// What lies unread, if that has changed.
-    pub(super) fn news(&mut self) -> Option<Vec<Entry>> {
+    /// What lies unread, if that has changed; or why the inbox cannot be read.
+    pub(super) fn news(&mut self) -> Option<News> {
         // The bytes only wake; the channel has what there is to know.
         while self.wake.read(&mut [0; 64]).is_ok_and(|n| n > 0) {}
         self.news.try_iter().last()
@@ -130,15 +133,22 @@ impl Drop for Post {
 fn watch(
     store: &TeamStore,
     agent: &AgentName,
-    (is_over, news, mut waker): (&AtomicBool, &Sender<Vec<Entry>>, PipeWriter),
+    (is_over, news, mut waker): (&AtomicBool, &Sender<News>, PipeWriter),
 ) {
     let mut mail = store.watch_mail(agent);
     while !is_over.load(Ordering::SeqCst) {
-        if mail.has_changed()
-            && let Ok(unread) = store.mailbox(agent).unread()
-            && (news.send(unread.entries).is_err() || waker.write_all(b"m").is_err())
-        {
-            return;
+        if mail.has_changed() {
+            let unread = match store.mailbox(agent).unread() {
+                Ok(unread) => Ok(unread.entries),
+                Err(e) => {
+                    // It is read again, though its file stays the same.
+                    mail.forget();
+                    Err(format!("its inbox cannot be read: {e}"))
+                }
+            };
+            if news.send(unread).is_err() || waker.write_all(b"m").is_err() {
+                return;
+            }
         }
         mail.wait(WATCH_AT_MOST);
     }

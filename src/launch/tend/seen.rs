@@ -118,6 +118,7 @@ impl Tend {
             self.set_sight(sight);
             if has_become_ready {
                 self.note_ready();
+                self.is_to_be_fed_now();
                 // What it does now is seen once it has painted it.
                 self.seeing.look_at = Some(now + LOOK_AFTER);
             }

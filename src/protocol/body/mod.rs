@@ -7,7 +7,7 @@ mod say;
 
 pub use digest::{input_digest, plan_digest};
 pub use right::{Refusal, Situation, may_say};
-pub use say::{Standing, harmless, harmless_lines, line, one_line, quoted, sender};
+pub use say::{Standing, harmless, harmless_lines, is_invisible, line, one_line, quoted, sender};
 
 use super::inbox::whole_surrogates;
 use serde::{Deserialize, Serialize};
@@ -89,6 +89,12 @@ pub struct Idle {
     /// The last text of the agent, at most 4,000 characters.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub result: Option<String>,
+}
+
+/// The end of what was said in a turn, as long as a `result` may be.
+pub fn tail(text: &str) -> &str {
+    let at = text.char_indices().rev().nth(RESULT_CHARS_MAX - 1).map_or(0, |(at, _)| at);
+    &text[at..]
 }
 
 impl Idle {

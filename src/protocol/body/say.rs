@@ -103,7 +103,7 @@ fn visible(text: &str, line_end: &str) -> String {
 }
 
 /// Characters that turn the direction of writing or take no place: what is shown would not be what is there.
-fn is_invisible(c: char) -> bool {
+pub fn is_invisible(c: char) -> bool {
     matches!(c, '\u{200b}' | '\u{200e}' | '\u{200f}' | '\u{2028}'..='\u{202e}' | '\u{2066}'..='\u{2069}' | '\u{feff}')
 }
 

@@ -133,6 +133,8 @@ while True:
                 a.drop -= 1
             else:
                 composer += text
+                with open(a.log, "a") as log:
+                    log.write(json.dumps({"pasted": len(text)}) + "\n")
                 pasted.append(text)
                 shown_at = time.time() + a.slow_echo if a.slow_echo else 0
         elif b"\x1b[200~".startswith(buffer):
