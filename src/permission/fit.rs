@@ -2,6 +2,8 @@
 //! For a yes that is not enough: text that a shell, a file system or a URL reads as something else than it looks must not
 //! slip through, so each kind of argument has its own rule.
 
+use super::shell;
+
 /// What an argument is.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Argument {
@@ -42,10 +44,12 @@ impl Argument {
         match self {
             Argument::Command => {
                 let is_end = |c: char| ";&|<>`$(){}\n\r\"'".contains(c);
-                text.split(is_end).any(|piece| glob(pattern, piece.trim()))
+                text.split(is_end).any(|piece| glob(pattern, piece.trim())) || shell::may_run(pattern, text)
             }
-            Argument::Host | Argument::Url => glob(&pattern.to_lowercase(), &text.to_lowercase()),
-            Argument::Path | Argument::Words | Argument::Odd => false,
+            Argument::Path => may_lead_to(pattern, text),
+            Argument::Host => glob(&plain_host(pattern), &plain_host(text)),
+            Argument::Url => may_fit_url(&pattern.to_lowercase(), &text.to_lowercase()),
+            Argument::Words | Argument::Odd => false,
         }
     }
 }
@@ -127,6 +131,73 @@ fn split_url(url: &str) -> Option<(&str, &str)> {
     let end = url[host..].find(['/', '?', '#']).map_or(url.len(), |at| host + at);
     // A glob's question mark is none of a URL's, but in a host nobody needs one.
     Some(url.split_at(end))
+}
+
+/// Whether a path may lead to what the glob names, as far as can be told without looking: links are not followed.
+fn may_lead_to(pattern: &str, path: &str) -> bool {
+    let plain = normalised(path);
+    // From where it climbs, or whose home it is, is not known.
+    let is_unsure = plain.starts_with("../") || plain == ".." || path.starts_with('~');
+    let of_any_home = pattern.strip_prefix('~').map(|rest| format!("*{rest}"));
+    // A folder may stand for what is in it.
+    let fits = |pattern: &str| glob(pattern, &plain) || glob(pattern, &format!("{plain}/"));
+    (is_unsure && pattern.starts_with('/'))
+        || fits(pattern)
+        || of_any_home.is_some_and(|pattern| fits(&pattern))
+}
+
+/// A path without empty parts, `.`, and `..` behind a name.
+fn normalised(path: &str) -> String {
+    let mut parts: Vec<&str> = Vec::new();
+    for part in path.split('/') {
+        match (part, parts.last()) {
+            ("" | ".", _) => {}
+            ("..", Some(last)) if *last != ".." => drop(parts.pop()),
+            ("..", None) if path.starts_with('/') => {}
+            _ => parts.push(part),
+        }
+    }
+    format!("{}{}", if path.starts_with('/') { "/" } else { "" }, parts.join("/"))
+}
+
+/// A host in lower case, without its port and the dot of the root.
+fn plain_host(host: &str) -> String {
+    let host = host.trim().to_lowercase();
+    let port = host.rsplit_once(':').filter(|(before, port)| {
+        // An IPv6 address has colons of its own.
+        port.chars().all(|c| c.is_ascii_digit()) && (!before.contains(':') || before.ends_with(']'))
+    });
+    port.map_or(host.as_str(), |(before, _)| before).trim_end_matches('.').to_owned()
+}
+
+/// Whether a URL in lower case may be what the glob names, as browsers read it: blanks and user dropped, backslashes as
+/// slashes, any number of these before the host.
+fn may_fit_url(pattern: &str, url: &str) -> bool {
+    let url: String = url.chars().filter(|c| !c.is_whitespace() && !c.is_control()).collect();
+    let url = url.replace('\\', "/");
+    let Some((scheme, rest)) = url.split_once(':') else { return glob(pattern, &url) };
+    let rest = rest.trim_start_matches('/');
+    let (authority, tail) = rest.split_at(rest.find(['/', '?', '#']).unwrap_or(rest.len()));
+    let host = authority.rsplit('@').next().unwrap_or_default();
+    let (path, end) = tail.split_at(tail.find(['?', '#']).unwrap_or(tail.len()));
+    let plain = normalised(&format!("/{}", unescaped(path)));
+    let tails = [tail.to_owned(), format!("{plain}{end}"), format!("{plain}/{end}")];
+    let hosts = [host.to_owned(), plain_host(host)];
+    hosts.iter().any(|host| tails.iter().any(|tail| glob(pattern, &format!("{scheme}://{host}{tail}"))))
+}
+
+/// A text with its `%XX` as the characters that they mean, as far as these are ASCII.
+fn unescaped(text: &str) -> String {
+    let mut out = String::new();
+    let mut rest = text;
+    while let Some(at) = rest.find('%') {
+        out.push_str(&rest[..at]);
+        let code = rest.get(at + 1..at + 3).and_then(|hex| u8::from_str_radix(hex, 16).ok());
+        let (c, length) = code.filter(u8::is_ascii).map_or(('%', 1), |code| (char::from(code), 3));
+        out.push(c);
+        rest = &rest[at + length..];
+    }
+    out + rest
 }
 
 /// A host as it may stand in a rule: letters, digits, dots, hyphens, a port, an IPv6 address.
@@ -220,6 +291,64 @@ mod tests {
             assert!(fits(bad), "{bad}");
         }
         assert!(!fits("cargo rm") && !fits("ls"));
+    }
+
+    #[test]
+    fn a_no_sees_through_other_spellings_of_paths_hosts_and_urls() {
+        let path = |text: &str| Argument::Path.may_fit("/etc/*", text);
+        for bad in [
+            "/etc/x",
+            "/tmp/../etc/x",
+            "//etc/x",
+            "/./etc/x",
+            "/etc/./y/../x",
+            "/../etc/x",
+            "/etc//x",
+            "/etc",
+            "../../etc/x",
+            "a/../../etc/x",
+            "~root/x",
+        ] {
+            assert!(path(bad), "{bad}");
+        }
+        assert!(
+            !path("/tmp/x") && !path("/etc/../tmp/x/../y") || path("/etc/../tmp/x"),
+            "its raw text fits too"
+        );
+        assert!(!path("/etcetera/x") && !path("etc/x") && !path("/tmp/etc/x") && !path("a/../b"));
+        assert!(
+            !Argument::Path.may_fit("*.env", "../src/main.rs") && Argument::Path.may_fit("*.env", "../.env")
+        );
+        assert!(Argument::Path.may_fit("~/.ssh/*", "/home/u/.ssh/id") && !path("x"));
+
+        let host = |text: &str| Argument::Host.may_fit("evil.org", text);
+        assert!(["evil.org", "evil.org.", "EVIL.org", "evil.org:443", "Evil.Org.:80"].into_iter().all(host));
+        assert!(!host("evil.org.uk") && !host("notevil.org") && !host(""));
+        assert!(Argument::Host.may_fit("Evil.Org.", "evil.org") && Argument::Host.may_fit("::1", "::1"));
+
+        let url = |text: &str| Argument::Url.may_fit("https://evil.org/*", text);
+        for bad in [
+            "https://evil.org/x",
+            "HTTPS://Evil.org/x",
+            "https://evil.org",
+            "https://evil.org./x",
+            "https://evil.org:443/x",
+            "https://u:p@evil.org/x",
+            "https:evil.org/x",
+            "https:/evil.org/x",
+            "https:\\\\evil.org\\x",
+            " https://ev\til.org/x",
+            "https://evil.org?x",
+        ] {
+            assert!(url(bad), "{bad}");
+        }
+        assert!(!url("https://good.org/evil.org/") && !url("https://evil.org.good.org/") && !url("x"));
+        let deep = |text: &str| Argument::Url.may_fit("https://a.org/private/*", text);
+        assert!(
+            deep("https://a.org/x/../private/y")
+                && deep("https://a.org/%70rivate/y")
+                && !deep("https://a.org/x%")
+        );
     }
 
     #[test]

@@ -1,6 +1,7 @@
 //! Rules in; allow, ask or deny out. Pure: it asks nobody and touches no files.
 
 mod fit;
+mod shell;
 
 use crate::config::approvals::{Policy, Rule, RuleAnswer};
 use crate::protocol::approval::{Ask, Kind, Request};
@@ -205,6 +206,25 @@ mod tests {
         assert!(!allows(&yes, &unguarded) && !allows(&[rule(RuleAnswer::Allow, None, None)], &unguarded));
         let guarded = tool("Bash", &json!({"command": "safe", "dangerouslyDisableSandbox": false}));
         assert!(allows(&yes, &guarded));
+    }
+
+    #[test]
+    fn a_no_before_a_yes_is_not_evaded_by_spelling() {
+        let denied = |pattern: &str, request: &Request| {
+            let rules = [rule(RuleAnswer::Deny, None, Some(pattern)), rule(RuleAnswer::Allow, None, None)];
+            matches!(decided(&rules, request), Decision::Deny { .. })
+        };
+        for path in ["/etc/x", "/tmp/../etc/x", "//etc/x", "/./etc/x"] {
+            assert!(denied("/etc/*", &tool("Write", &json!({"file_path": path}))), "{path}");
+        }
+        for command in ["rm -rf x", "\"rm\" -rf x", "rm\t-rf x", "\\rm x"] {
+            assert!(denied("rm *", &bash(command)), "{command}");
+        }
+        assert!(denied("evil.org", &host("evil.org.")) && denied("evil.org", &host("EVIL.org")));
+        assert!(
+            !denied("/etc/*", &tool("Write", &json!({"file_path": "/tmp/x"})))
+                && !denied("rm *", &bash("ls"))
+        );
     }
 
     #[test]
