@@ -89,12 +89,16 @@ impl TeamStore {
         if keep_tasks == KeepTasks::No && tasks.exists() {
             atomic_file::move_tree(&tasks, &to.join("tasks"))?;
         }
-        // Locks that somebody held came along; their holders find them lost.
+        // Locks that somebody held came along; their holders find them lost. So did what a killed writer was about to rename.
         for dir in [to.join("team"), to.join("team/inboxes"), to.join("tasks")] {
             let entries = std::fs::read_dir(&dir).into_iter().flatten().flatten();
-            for lock in entries.map(|e| e.path()).filter(|p| p.extension().is_some_and(|e| e == "lock")) {
-                // A file of that name is none; a folder with something in it is somebody's.
-                let _ = std::fs::remove_dir(lock);
+            for path in entries.map(|e| e.path()) {
+                if path.extension().is_some_and(|e| e == "lock") {
+                    // A file of that name is none; a folder with something in it is somebody's.
+                    let _ = std::fs::remove_dir(path);
+                } else if is_temporary(&path) {
+                    let _ = std::fs::remove_file(path);
+                }
             }
         }
         Ok(())
@@ -113,6 +117,13 @@ impl TeamStore {
         let to = self.layout.ended().join(format!("{}-{stamp}", self.name));
         Ok(atomic_file::move_tree(state.dir(), &to)?)
     }
+}
+
+/// Whether a file is one that was to replace another: `NAME.tmp.` and eight hexadecimal digits.
+fn is_temporary(path: &Path) -> bool {
+    let name = path.file_name().and_then(|name| name.to_str()).unwrap_or_default();
+    let digits = name.rsplit_once(".tmp.").map_or("", |(_, digits)| digits);
+    digits.len() == 8 && digits.bytes().all(|b| b.is_ascii_hexdigit())
 }
 
 /// Whether the task list outlives its team.

@@ -305,3 +305,18 @@ fn bare_throng_shows_what_runs_and_the_next_step() {
     world.throng(["down"]).run().ok();
     world.throng::<&str>([]).run().ok().says("t  ended");
 }
+
+#[test]
+fn what_a_killed_writer_was_about_to_rename_is_not_kept() {
+    let world = World::new();
+    world.throng(["spawn", "a", "--team", "t", "--", "sleep", "600"]).run().ok();
+    let team = world.team("t");
+    let temporary = team.inbox_path("a").with_extension("json.tmp.0123abcd");
+    let other = team.inbox_path("a").with_extension("json.tmp.mine");
+    fs::write(&temporary, "[").unwrap();
+    fs::write(&other, "a user's").unwrap();
+    world.throng(["down", "t"]).run().ok();
+    let kept = team.state_dir().join("final/team/inboxes");
+    assert!(kept.join("a.json").exists() && kept.join("a.json.tmp.mine").exists());
+    assert!(!kept.join("a.json.tmp.0123abcd").exists());
+}
