@@ -638,7 +638,7 @@ class Chaos:
             with open(self.place.inbox("ours", "b0") + ".tmp.deadbeef", "w", encoding="utf-8"):
                 pass
         if plant == "process":
-            subprocess.Popen(["sleep", "60"], env=self.place.env)
+            subprocess.Popen(["sleep", "600"], env=self.place.env)
         if plant == "winner":
             code, out, _ = self.throng("plant", "ours", ["task", "add", "planted", "--json"])
             for me in ("b0", "b1") if code == 0 else ():

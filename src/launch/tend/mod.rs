@@ -2,7 +2,7 @@
 //! screen, takes in what escapes the agent's group, writes down how the agent ended, starts it again by policy, and ends
 //! the whole tree when it is told to, when its place is gone, or when the leader of a `run` has died.
 //!
-//! One thread, one loop over descriptors; it never waits for anything but them.
+//! One loop over descriptors, which never waits for anything but them; what may have to wait for a lock has a thread of its own.
 
 mod answers;
 mod child;
