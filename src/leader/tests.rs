@@ -2,7 +2,7 @@
 
 use super::approvals::Person;
 use super::stall::stall;
-use super::state::{Action, Event, GRACE, State, View};
+use super::state::{Action, Event, GRACE, NO_HURRY, State, View};
 use crate::config::approvals::Policy;
 use crate::config::plan::{BackendChoice, LeaderDeath, Limits, MemberPlan, Placement, Plan, Restart};
 use crate::launch::{Life, MemberView};
@@ -187,7 +187,8 @@ fn the_timeout_is_told_with_what_had_failed_by_then() {
     assert_eq!(state.on(Event::Seen(seen.clone()), now), []);
     assert!(state.next_look(now) <= Duration::from_secs(60));
     let late = now + Duration::from_secs(61);
-    assert!(ends(&state.on(Event::Seen(seen), late)));
+    // Who set a time limit does not wait for the grace of an end that is in no hurry.
+    assert!(state.on(Event::Seen(seen), late).contains(&Action::RetireAll(GRACE)));
     let outcome = outcome(&mut state, late);
     assert_eq!(outcome.timed_out, Some(Duration::from_secs(60)));
     assert_eq!(outcome.failed[0].what, "b exited 3");
@@ -289,7 +290,7 @@ fn members_at_rest_end_a_run_after_a_while_and_are_reminded_before_it_counts_as_
     assert_eq!(state.on(Event::Seen(resting(&[])), now), []);
     assert!(state.next_look(now) <= Duration::from_secs(4));
     assert!(!ends(&state.on(Event::Seen(resting(&[])), after(3))));
-    assert!(ends(&state.on(Event::Seen(resting(&[])), after(5))));
+    assert!(state.on(Event::Seen(resting(&[])), after(5)).contains(&Action::RetireAll(NO_HURRY)));
 
     let mut state = running(&[("a", Restart::Never)], now);
     let open = [task(1, Some("a"), &[])];

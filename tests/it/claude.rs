@@ -43,6 +43,12 @@ impl Stage {
         self.model_known_to(self.world.throng(args))
     }
 
+    /// Adds ann, a real Claude Code without a terminal of its own, to the team t.
+    pub fn spawn_ann(&self, flags: &[&str]) -> Call {
+        let spawn = ["spawn", "ann", "--team", "t", "--driver", "claude", "--backend", "process", "--trust"];
+        self.throng(&[&spawn[..], flags].concat())
+    }
+
     /// A call that finds the program and the stub.
     pub fn model_known_to(&self, call: Call) -> Call {
         self.model.known_to(call.env("THRONG_CLAUDE", &self.program).timeout(LONG))
@@ -114,9 +120,8 @@ fn b9_b11_its_states_are_seen_and_a_killed_one_goes_on_with_its_conversation() {
     let ask = vec![vec![tool("Bash", json!({"command": "touch made-by-ann", "description": "make"}))]];
     let parts = vec![Part::new("ask me", ask), Part::new("started you again", vec![vec![say("Going on.")]])];
     let Some(stage) = Stage::new(parts) else { return };
-    let spawn = ["spawn", "ann", "--team", "t", "--driver", "claude", "--backend", "process", "--trust"];
     let flags = ["--restart", "on-failure", "--prompt", "ask me, the number is 4711"];
-    stage.throng(&[&spawn[..], &flags].concat()).run().ok();
+    stage.spawn_ann(&flags).run().ok();
     let team = stage.world.team("t");
     // The default mode asks for what is no reading.
     until("its command waits for an approval", || team.member("ann")["activity"] == "awaits-approval");
@@ -145,8 +150,7 @@ fn b9_b11_its_states_are_seen_and_a_killed_one_goes_on_with_its_conversation() {
 #[test]
 fn b4_b9_a_person_attaches_to_it_and_a_dialog_on_its_screen_is_named() {
     let Some(stage) = Stage::new(vec![]) else { return };
-    let spawn = ["spawn", "ann", "--team", "t", "--driver", "claude", "--backend", "process", "--trust"];
-    stage.throng(&[&spawn[..], &["--prompt", "hello"]].concat()).run().ok();
+    stage.spawn_ann(&["--prompt", "hello"]).run().ok();
     let team = stage.world.team("t");
     until("it is idle", || team.member("ann")["activity"] == "idle");
     let mut terminal = Terminal::start(stage.throng(&["attach", "ann", "--team", "t"]));
@@ -174,9 +178,8 @@ fn it_is_interrupted_and_then_ended_when_it_does_not_listen() {
         json!({"command": "python3 -c 'import time; time.sleep(600)'", "description": "wait"}),
     )]];
     let Some(stage) = Stage::new(vec![Part::new("be busy", busy)]) else { return };
-    let spawn = ["spawn", "ann", "--team", "t", "--driver", "claude", "--backend", "process", "--trust"];
     let flags = ["--permission-mode", "bypassPermissions", "--prompt", "be busy"];
-    stage.throng(&[&spawn[..], &flags].concat()).run().ok();
+    stage.spawn_ann(&flags).run().ok();
     let team = stage.world.team("t");
     until("its command runs", || team.member("ann")["processes"].as_u64() > Some(1));
     until("it is seen to work", || team.member("ann")["activity"] == "working");
@@ -206,9 +209,8 @@ fn b10_b11_a_stop_that_was_cut_off_leaves_a_member_that_can_be_started_again() {
         json!({"command": "python3 -c 'import time; time.sleep(600)'", "description": "wait"}),
     )]];
     let Some(stage) = Stage::new(vec![Part::new("be busy", busy)]) else { return };
-    let spawn = ["spawn", "ann", "--team", "t", "--driver", "claude", "--backend", "process", "--trust"];
     let flags = ["--permission-mode", "bypassPermissions", "--prompt", "be busy"];
-    stage.throng(&[&spawn[..], &flags].concat()).run().ok();
+    stage.spawn_ann(&flags).run().ok();
     let team = stage.world.team("t");
     until("it is seen to work", || team.member("ann")["activity"] == "working");
     let stop = stage.throng(&["stop", "ann", "--team", "t", "--grace", "60s"]).start();
@@ -235,8 +237,7 @@ fn b9_b10_a_failed_turn_and_a_refusal_to_end_are_told_with_their_reasons() {
         Part::new("please fail", vec![vec![refuse("the stub says no")]]),
     ];
     let Some(stage) = Stage::new(parts) else { return };
-    let spawn = ["spawn", "ann", "--team", "t", "--driver", "claude", "--backend", "process", "--trust"];
-    stage.throng(&[&spawn[..], &["--prompt", "please fail"]].concat()).run().ok();
+    stage.spawn_ann(&["--prompt", "please fail"]).run().ok();
     let team = stage.world.team("t");
     let why = until_some("its failed turn is told", || {
         team.member("ann")["idle"]["failure"].as_str().map(str::to_owned)
@@ -259,13 +260,12 @@ fn b9_b10_a_failed_turn_and_a_refusal_to_end_are_told_with_their_reasons() {
 #[test]
 fn what_it_says_when_it_cannot_start_is_told() {
     let Some(stage) = Stage::new(vec![]) else { return };
-    let spawn = ["spawn", "ann", "--team", "t", "--driver", "claude", "--backend", "process", "--trust"];
-    let outcome = stage.throng(&[&spawn[..], &["--", "--no-such-flag"]].concat()).run();
+    let outcome = stage.spawn_ann(&["--", "--no-such-flag"]).run();
     outcome.code(5).complains("--no-such-flag");
     assert!(!stage.world.team("t").dir().exists(), "the team that was made for it is gone too");
-    let missing = stage.throng(&spawn).env("THRONG_CLAUDE", "/nowhere/claude").run();
+    let missing = stage.spawn_ann(&[]).env("THRONG_CLAUDE", "/nowhere/claude").run();
     missing.code(5).complains("THRONG_CLAUDE");
-    let other = stage.throng(&spawn).env("THRONG_CLAUDE", "/bin/true").run();
+    let other = stage.spawn_ann(&[]).env("THRONG_CLAUDE", "/bin/true").run();
     other.code(5).complains("is no Claude Code");
     stage.world.assert_nothing_left();
 }

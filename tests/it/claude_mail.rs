@@ -48,9 +48,8 @@ fn a2_a3_c3_a_busy_teammate_and_throng_exchange_two_hundred_messages_each_way() 
         steps.push((start..start + AT_ONCE).map(|i| send("team-lead", &from_ann(i))).collect());
     }
     let Some(stage) = Stage::new(vec![Part::new("write to me", steps)]) else { return };
-    let spawn = ["spawn", "ann", "--team", "t", "--driver", "claude", "--backend", "process", "--trust"];
     let flags = ["--permission-mode", "bypassPermissions", "--prompt", "write to me, two hundred times"];
-    stage.throng(&[&spawn[..], &flags].concat()).run().ok();
+    stage.spawn_ann(&flags).run().ok();
     let team = stage.world.team("t");
     let is_sent = AtomicBool::new(false);
     let taken = std::thread::scope(|scope| {

@@ -187,3 +187,13 @@ fn doctor_tries_everything_and_leaves_nothing() {
     assert_eq!((&report["ok"], &own["ok"]), (&json!(false), &json!(false)));
     assert!(own["detail"].as_str().unwrap().contains("file/below"), "{own}");
 }
+
+#[test]
+fn doctor_looks_at_the_claude_code_that_members_would_run() {
+    let world = World::new();
+    let program = world.write("claude", "#!/bin/sh\necho '2.9.9 (Claude Code)'\n");
+    std::fs::set_permissions(&program, std::os::unix::fs::PermissionsExt::from_mode(0o755)).unwrap();
+    let doctor = |path: &str| world.throng(["doctor"]).env("THRONG_CLAUDE", path).run();
+    doctor(program.to_str().unwrap()).ok().says(&format!("2.9.9 at {}", program.display()));
+    doctor("/nowhere/claude").ok().says("there is no program '/nowhere/claude'");
+}

@@ -1,7 +1,7 @@
 //! A sealed world: folders, environment and processes of one test, all gone when it is dropped.
 
 use super::process::Process;
-use super::wait::LIMIT;
+use super::wait::{LIMIT, within};
 use super::{Call, Team};
 use serde_json::json;
 use std::ffi::{OsStr, OsString};
@@ -199,11 +199,11 @@ impl World {
         let described = || -> Vec<String> {
             self.processes().iter().map(|p| format!("{} {:?}", p.pid, p.command_line())).collect()
         };
-        let start = Instant::now();
-        while !described().is_empty() {
-            assert!(start.elapsed() < LIMIT, "processes are left: {:#?}", described());
-            std::thread::sleep(Duration::from_millis(5));
-        }
+        within(
+            LIMIT,
+            || format!("processes are left: {:#?}", described()),
+            || described().is_empty().then_some(()),
+        );
         let mut left = Vec::new();
         for dir in [self.config_dir(), self.state_dir()] {
             walk(&dir, &mut |path, is_dir| {
