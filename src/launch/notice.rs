@@ -1,7 +1,7 @@
-//! What we tell a leader in the name of a program that knows nothing of it (protocol II.3.1).
+//! What we hear from and tell a leader in the name of a program that knows nothing of it (protocol II.3.1).
 
-use crate::protocol::body::{Body, Idle, ShutdownApproved};
-use crate::protocol::{AgentName, Entry, timestamp};
+use crate::protocol::body::{Body, Idle, ShutdownApproved, Situation, may_say};
+use crate::protocol::{AgentName, Entry, names, timestamp};
 use std::time::SystemTime;
 
 fn entry(agent: &AgentName, text: &str) -> Entry {
@@ -20,6 +20,13 @@ pub(super) fn idle(agent: &AgentName, said: String, failure: Option<String>) -> 
         ..Idle::default()
     };
     entry(agent, &Body::Idle(idle.bounded()).to_text())
+}
+
+/// Whether a message to `agent` asks it to end, and may: the leader alone does.
+pub(super) fn asks_to_end(message: &Entry, agent: &AgentName) -> bool {
+    let body = Body::parse(&message.text);
+    let situation = Situation { me: agent, leader: names::LEAD, signature: None, pending: &[] };
+    matches!(body, Body::ShutdownRequest(_)) && may_say(&body, message, &situation).is_ok()
 }
 
 /// It ends, as `request` asks.

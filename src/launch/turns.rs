@@ -5,8 +5,8 @@ use super::{control, notice};
 use crate::config::drivers::{Argument, DriverEntry};
 use crate::config::plan::AgentOptions;
 use crate::driver::{letter, table};
-use crate::protocol::body::{self, Body, Situation, may_say};
-use crate::protocol::{AgentName, Entry, names};
+use crate::protocol::body;
+use crate::protocol::{AgentName, Entry};
 use crate::store::{Error, LaunchFile, Result, TeamStore};
 use crate::sys::outlet::set_nonblocking;
 use crate::sys::process::{self, Process};
@@ -85,7 +85,7 @@ pub fn turns(
         let _ = watch.has_changed();
         let mut trouble = turns.settle();
         match turns.next() {
-            Ok(Some(message)) if turns.is_end(&message) => return turns.agree(&message),
+            Ok(Some(message)) if notice::asks_to_end(&message, turns.agent) => return turns.agree(&message),
             Ok(Some(message)) => match turns.prepare(&message) {
                 Ok(prepared) => {
                     say(out, table::TURN_BEGINS);
@@ -129,12 +129,6 @@ impl Turns<'_> {
     fn next(&self) -> Result<Option<Entry>> {
         let unread = self.store.mailbox(self.agent).unread()?.entries;
         Ok(unread.into_iter().find(|m| !self.unmarked.contains(&m.identity())))
-    }
-
-    fn is_end(&self, message: &Entry) -> bool {
-        let body = Body::parse(&message.text);
-        let situation = Situation { me: self.agent, leader: names::LEAD, signature: None, pending: &[] };
-        matches!(body, Body::ShutdownRequest(_)) && may_say(&body, message, &situation).is_ok()
     }
 
     /// Ends, as the leader asks.

@@ -3,10 +3,11 @@
 //! program is seen to be idle: what else stands there may take a key for an answer. Pure: it is told what is seen, and
 //! answers what is to be done.
 
+use super::super::notice;
 use crate::config::drivers::DriverEntry;
 use crate::driver::letter::{self, Letter};
-use crate::protocol::body::{self, Body, Situation, may_say};
-use crate::protocol::{AgentName, Entry, names};
+use crate::protocol::body;
+use crate::protocol::{AgentName, Entry};
 use crate::store::Doing;
 use std::collections::{HashSet, VecDeque};
 use std::path::PathBuf;
@@ -267,9 +268,7 @@ impl Feed {
             return Vec::new();
         }
         let Some(entry) = self.queue.front().cloned() else { return Vec::new() };
-        let situation = Situation { me: &self.me, leader: names::LEAD, signature: None, pending: &[] };
-        let said = Body::parse(&entry.text);
-        if matches!(said, Body::ShutdownRequest(_)) && may_say(&said, &entry, &situation).is_ok() {
+        if notice::asks_to_end(&entry, &self.me) {
             return vec![self.take(&entry.identity()), Act::ShutDown(entry.text)];
         }
         let preamble = (!self.is_introduced).then_some(self.preamble.as_str());

@@ -53,7 +53,10 @@ impl Scene {
 }
 
 fn mail(texts: &[&str]) -> Vec<Entry> {
-    texts.iter().map(|text| Entry::new(names::LEAD, text, "t", &format!("id-{text}"))).collect()
+    texts
+        .iter()
+        .map(|text| Entry::new(crate::protocol::names::LEAD, text, "t", &format!("id-{text}")))
+        .collect()
 }
 
 fn keys(acts: &[Act]) -> String {
