@@ -24,6 +24,11 @@ pub mod driver;
 
 pub mod launch;
 
+// The agent wing
+pub mod provider;
+
+pub mod tools;
+
 // The team
 pub mod leader;
 

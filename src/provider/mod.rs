@@ -1,0 +1,98 @@
+//! Speaks with a model service: a request goes out, a stream of events comes in. Runs no tools and knows no teams.
+
+mod message;
+
+pub use message::{
+    Answer, Block, Call, Content, IsError, Message, ModelEvent, Request, Role, ToolDefinition, Usage,
+};
+
+use std::time::Duration;
+use tokio::sync::mpsc;
+use tokio::task::JoinHandle;
+
+/// What can go wrong with a model service. None of it holds the key.
+#[derive(Debug, Clone, PartialEq, thiserror::Error)]
+pub enum Error {
+    /// The conversation does not fit into the model's window.
+    #[error("the conversation is too long for the model: {message}")]
+    TooLong {
+        /// The service's words.
+        message: String,
+    },
+    /// The service said no, and would say so again.
+    #[error("the model service refused the request ({status} {kind}): {message}")]
+    Refused {
+        /// HTTP status.
+        status: u16,
+        /// The service's word for it: `invalid_request_error`, `authentication_error`, ...
+        kind: String,
+        /// The service's words.
+        message: String,
+    },
+    /// The service failed or was too busy, in every try.
+    #[error("the model service failed in {tries} tries, the last time with {status} {kind}: {message}")]
+    Failed {
+        /// HTTP status; 200 if the error came in the middle of the stream.
+        status: u16,
+        /// The service's word for it: `overloaded_error`, `rate_limit_error`, ...
+        kind: String,
+        /// The service's words.
+        message: String,
+        /// How often it was asked.
+        tries: u32,
+    },
+    /// Nobody answers at its address.
+    #[error("the model service at {url} cannot be reached ({tries} tries): {problem}")]
+    Unreachable {
+        /// Its address without credentials.
+        url: String,
+        /// The system's words.
+        problem: String,
+        /// How often it was tried.
+        tries: u32,
+    },
+    /// The stream was closed before the answer was whole.
+    #[error("the stream ended early: the answer is not whole")]
+    EndedEarly,
+    /// Not a byte came for too long.
+    #[error("the model service said nothing for {:.1} s", waited.as_secs_f64())]
+    Silent {
+        /// How long it was waited for.
+        waited: Duration,
+    },
+    /// What came is not of the Messages API.
+    #[error("the model service's answer is not of the Messages API: {problem}")]
+    Malformed {
+        /// What is wrong.
+        problem: String,
+    },
+    /// A replay met a request, or a script a result, that is not the one it was made for.
+    #[error("the replay differs: {difference}")]
+    Differs {
+        /// Where, what was expected and what came.
+        difference: String,
+    },
+    /// It cannot be asked at all: no key, a bad address, an unreadable recording.
+    #[error("{0}")]
+    Settings(String),
+}
+
+/// An answer on its way. Dropping it cancels the request.
+#[derive(Debug)]
+pub struct Answering {
+    events: mpsc::Receiver<Result<ModelEvent, Error>>,
+    task: JoinHandle<()>,
+}
+
+impl Answering {
+    /// The next event; none after [`ModelEvent::Done`] or an error.
+    pub async fn next(&mut self) -> Option<Result<ModelEvent, Error>> {
+        self.events.recv().await
+    }
+}
+
+impl Drop for Answering {
+    fn drop(&mut self) {
+        self.task.abort();
+    }
+}
