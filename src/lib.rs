@@ -29,6 +29,8 @@ pub mod provider;
 
 pub mod tools;
 
+pub mod session;
+
 // The team
 pub mod leader;
 

@@ -2,8 +2,9 @@
 
 use crate::leader::{BirthError, Failed, Outcome};
 use crate::protocol::AgentName;
+use crate::session::transcript;
 use crate::store::TeamStore;
-use crate::{backend, config, launch, store, sys};
+use crate::{backend, config, launch, provider, store, sys};
 use nix::sys::signal::Signal;
 use std::io;
 
@@ -15,6 +16,7 @@ pub const EXIT_CODES: &str = "Exit codes:
   3  no such team, member, task or message; or the recipient is dead (the message is kept)
   4  a lock was not had in time
   5  no backend, or a spawn failed
+  6  the model refused or could not be reached, or a replay differs
   7  a person's answer was needed and nobody was there
   124  timed out
   129, 130, 143  ended by HUP, INT, TERM";
@@ -88,6 +90,25 @@ impl From<store::Error> for Failure {
             store::Error::TaskRefused { .. } => 1,
         };
         Failure::Code(code, e.to_string())
+    }
+}
+
+impl From<transcript::Error> for Failure {
+    fn from(e: transcript::Error) -> Failure {
+        match e {
+            transcript::Error::Sys(e) => e.into(),
+            transcript::Error::Missing(_) => Failure::missing(e.to_string()),
+            transcript::Error::InUse(_) | transcript::Error::Damaged { .. } => Failure::usage(e.to_string()),
+        }
+    }
+}
+
+impl From<provider::Error> for Failure {
+    fn from(e: provider::Error) -> Failure {
+        match e {
+            provider::Error::Settings(_) => Failure::usage(e.to_string()),
+            e => Failure::Code(6, e.to_string()),
+        }
     }
 }
 

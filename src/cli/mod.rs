@@ -1,6 +1,7 @@
 //! The command line: parses flags, calls one function of a room above, prints, chooses the exit code. One verb, one file.
 
 mod adopt;
+mod agent;
 mod approvals;
 mod attach;
 mod beyond;
@@ -108,6 +109,8 @@ enum Verb {
     Down(down::Down),
     /// Remove what ended teams left
     Gc(gc::Gc),
+    /// Run an agent of throng's own
+    Agent(agent::Agent),
     /// List the agent programs that throng can drive
     Drivers(drivers::List),
     /// Try out what throng needs on this machine
@@ -196,6 +199,7 @@ fn dispatch(verb: Option<Verb>, context: &mut Context) -> Result {
         Some(Verb::Stop(verb)) => stop::stop(&verb, context),
         Some(Verb::Down(verb)) => down::down(&verb, context),
         Some(Verb::Gc(verb)) => gc::gc(&verb, context),
+        Some(Verb::Agent(verb)) => agent::agent(&verb, context),
         Some(Verb::Drivers(verb)) => drivers::drivers(&verb, context),
         Some(Verb::Doctor(verb)) => doctor::doctor(&verb, context),
         Some(Verb::Turns(verb)) => turns::turns(&verb, context),

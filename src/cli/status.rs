@@ -8,10 +8,11 @@ use crate::launch::{self, Activity, Life, MemberView, activity};
 use crate::leader::{self, Asked};
 use crate::protocol::delivery::State;
 use crate::protocol::{AgentName, Task};
-use crate::store::{Leader, LeaderMode, Manifest, PlaceRecord, TeamStore};
+use crate::store::{Leader, LeaderMode, Manifest, PlaceRecord, ProgressRecord, TeamStore};
 use crate::sys::process::tree;
 use crate::sys::watch::DirWatch;
 use serde_json::{Value, json};
+use std::collections::BTreeMap;
 use std::time::Duration;
 
 /// Show who runs, since when, and what waits
@@ -33,6 +34,8 @@ struct Picture {
     manifest: Option<Manifest>,
     leader: Option<Option<Leader>>,
     members: Vec<(MemberView, Mail)>,
+    /// What agents of ours have done.
+    progress: BTreeMap<AgentName, ProgressRecord>,
     /// Who asked each request that waits for an answer.
     asking: Vec<AgentName>,
     tasks: Vec<Task>,
@@ -91,6 +94,7 @@ fn look(verb: &Status, store: &TeamStore) -> Result<Picture> {
     let tasks = store.tasks().survey();
     let asked = leader::asked(store, &members)?.into_iter().filter(Asked::is_open);
     Ok(Picture {
+        progress: members.iter().filter_map(|m| Some((m.name.clone(), store.progress(&m.name)?))).collect(),
         asking: asked.map(|asked| asked.approval.from).collect(),
         manifest,
         leader: store.leader(),
@@ -154,6 +158,7 @@ fn member_json(member: &MemberView, mail: &Mail, picture: &Picture) -> Value {
         "driver": record.map(|r| &r.driver),
         "sight": record.and_then(|r| r.sight.as_ref()),
         "approvals": picture.asking.iter().filter(|name| **name == member.name).count(),
+        "progress": picture.progress.get(&member.name),
         "activity": activity(member, &picture.tasks).map(Activity::word),
         "processes": tree.map(|(count, _)| count),
         "resident_kb": tree.map(|(_, kb)| kb),
@@ -270,6 +275,15 @@ fn doing(member: &MemberView, mail: &Mail, picture: &Picture) -> &'static str {
     }
 }
 
+/// `, 3 turns, 5 calls, 12.0k tokens, $0.02, Bash cargo test`.
+fn progress_words(progress: &ProgressRecord) -> String {
+    let tokens = progress.input_tokens + progress.output_tokens;
+    let tokens = if tokens < 1000 { tokens.to_string() } else { format!("{:.1}k", tokens as f64 / 1000.0) };
+    let cost = progress.cost_usd.map_or(String::new(), |cost| format!(", ${cost:.2}"));
+    let last = progress.activities.last().map_or(String::new(), |last| format!(", {last}"));
+    format!(", {} turns, {} calls, {tokens} tokens{cost}{last}", progress.turns, progress.tool_uses)
+}
+
 fn row(member: &MemberView, mail: &Mail, (picture, out): (&Picture, &Out)) -> Vec<String> {
     let paint = match member.life {
         Life::Ready(_) => Paint::Green,
@@ -302,6 +316,7 @@ fn row(member: &MemberView, mail: &Mail, (picture, out): (&Picture, &Out)) -> Ve
     let what = what.and_then(|s| s.what.as_ref()).map_or(String::new(), |what| format!(" for {what}"));
     let failure = mail.idle.as_ref().and_then(|idle| idle.failure.as_ref());
     let failure = failure.map_or(String::new(), |why| format!(", its last turn failed: {why}"));
+    let progress = picture.progress.get(&member.name).map_or(String::new(), progress_words);
     let note = record.and_then(|r| r.note.as_ref()).map_or(String::new(), |note| format!("  ({note})"));
     let waits = if is_alarming(member, mail, picture) { alarm(mail, out) } else { mail.words() };
     let owed: Vec<String> =
@@ -321,6 +336,6 @@ fn row(member: &MemberView, mail: &Mail, (picture, out): (&Picture, &Out)) -> Ve
         pid(member).map_or(String::new(), |pid| format!("process {pid}")),
         place,
         memory,
-        format!("{waits}{asks}{owes}{failure}{restarts}{note}"),
+        format!("{waits}{asks}{owes}{progress}{failure}{restarts}{note}"),
     ]
 }

@@ -1,7 +1,7 @@
 //! The table of agent programs that know nothing of the shared files (B12): how each starts, how mail reaches it, how its
 //! state is seen. Built in, extended by the user's `drivers.toml` and by a team file; key by key the last one counts.
 
-use super::plan::{AgentOptions, CLAUDE, COMMAND, PermissionMode};
+use super::plan::{AgentOptions, CLAUDE, COMMAND, PermissionMode, THRONG};
 use super::source::Source;
 use super::{Environment, Error};
 use crate::protocol::names::near;
@@ -317,7 +317,7 @@ impl Drivers {
             let at = name.span();
             let word = name.get_ref().as_ref();
             let is_name = |c: char| c.is_ascii_lowercase() || c.is_ascii_digit() || c == '-';
-            if word.is_empty() || !word.chars().all(is_name) || [COMMAND, CLAUDE].contains(&word) {
+            if word.is_empty() || !word.chars().all(is_name) || [COMMAND, THRONG, CLAUDE].contains(&word) {
                 let problem = format!(
                     "'{word}' is no name for a driver: a to z, 0 to 9 and '-', and not {COMMAND} or {CLAUDE}, which are throng's own"
                 );
@@ -365,7 +365,7 @@ impl Drivers {
 
     /// Every word for a driver: throng's own, then the table's.
     pub fn words(&self) -> Vec<&str> {
-        [COMMAND, CLAUDE].into_iter().chain(self.rows.keys().map(String::as_str)).collect()
+        [COMMAND, THRONG, CLAUDE].into_iter().chain(self.rows.keys().map(String::as_str)).collect()
     }
 
     /// Says that there is no such driver, with the nearest one.

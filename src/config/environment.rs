@@ -99,6 +99,10 @@ const NOT_INHERITED: [&str; 19] = [
     "CLAUDE_SESSION_*",
 ];
 
+/// Secrets with which the model service is asked: a command that the model chose has no business with them.
+const MODEL_SECRETS: [&str; 4] =
+    ["ANTHROPIC_API_KEY", "ANTHROPIC_AUTH_TOKEN", "ANTHROPIC_CUSTOM_HEADERS", "THRONG_API_KEY_COMMAND"];
+
 /// Whether a variable's name fits a word of an allow-list.
 fn fits(word: &str, key: &str) -> bool {
     word.strip_suffix('*').map_or(word == key, |start| key.starts_with(start))
@@ -218,6 +222,24 @@ impl Environment {
     /// The user's folder for configuration: `$XDG_CONFIG_HOME`, else `~/.config`.
     pub(super) fn config_home(&self) -> Option<PathBuf> {
         self.path("XDG_CONFIG_HOME").or_else(|| self.path("HOME").map(|home| home.join(".config")))
+    }
+
+    /// The kind of machine: `linux x86_64`.
+    pub fn system() -> String {
+        format!("{} {}", std::env::consts::OS, std::env::consts::ARCH)
+    }
+
+    /// The home directory.
+    pub fn home(&self) -> Option<PathBuf> {
+        self.path("HOME")
+    }
+
+    /// What the commands of an agent of ours inherit: all but what is a secret of the model service.
+    pub fn for_commands(&self) -> Vec<(OsString, OsString)> {
+        let is_ours = |key: &OsString| {
+            key.to_str().is_some_and(|key| MODEL_SECRETS.contains(&key) || key == "THRONG_FAULT")
+        };
+        self.vars.iter().filter(|(key, _)| !is_ours(key)).map(|(k, v)| (k.clone(), v.clone())).collect()
     }
 
     /// Whether colour is wanted on a terminal.

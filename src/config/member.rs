@@ -13,6 +13,8 @@ use toml::Spanned;
 
 /// The driver of a member that names none.
 pub const COMMAND: &str = "command";
+/// The driver of agents of our own.
+pub const THRONG: &str = "throng";
 /// The driver of real Claude Code.
 pub const CLAUDE: &str = "claude";
 
@@ -153,7 +155,7 @@ fn driver(
 ) -> Result<(String, Option<DriverEntry>), Error> {
     let Some(driver) = &row.driver else { return Ok((COMMAND.to_owned(), None)) };
     let entry = drivers.find(driver.get_ref());
-    if entry.is_none() && ![COMMAND, CLAUDE].contains(&driver.get_ref().as_str()) {
+    if entry.is_none() && ![COMMAND, THRONG, CLAUDE].contains(&driver.get_ref().as_str()) {
         return Err(source.error(Some(&driver.span()), drivers.unknown(driver.get_ref())));
     }
     Ok((driver.get_ref().clone(), entry))

@@ -4,6 +4,7 @@ pub mod approvals;
 pub mod drivers;
 mod environment;
 mod member;
+pub mod model;
 pub mod plan;
 mod source;
 mod word;

@@ -1,6 +1,6 @@
 //! The team file `team.toml` (I2): what a user wants to run, checked strictly before anything starts.
 
-pub use super::member::{AgentOptions, CLAUDE, COMMAND, MemberPlan};
+pub use super::member::{AgentOptions, CLAUDE, COMMAND, MemberPlan, THRONG};
 pub use super::word::{BackendChoice, LeaderDeath, PermissionMode, Placement, Restart, Word};
 
 use super::approvals::{self, FileApprovals, Policy};

@@ -1,7 +1,7 @@
 //! How a message is written for a program that is typed to: quoted, so that it names its sender and cannot imitate
 //! another, and without a character that a terminal obeys.
 
-use crate::protocol::body::{self, Body, Standing};
+use crate::protocol::body;
 use crate::protocol::{AgentName, Entry, TeamName};
 use crate::sys::atomic_file;
 use std::path::Path;
@@ -19,20 +19,7 @@ pub struct Letter {
 
 /// Writes a message, with `preamble` before it.
 pub fn letter(entry: &Entry, preamble: Option<&str>) -> Letter {
-    let said = match Body::parse(&entry.text) {
-        Body::Text(_) | Body::Unknown { .. } => entry.text.clone(),
-        Body::TaskAssignment(task) => {
-            let about = task.description.trim();
-            let about = if about.is_empty() { String::new() } else { format!("\n{about}") };
-            let id = &task.task_id;
-            format!(
-                "Task {id} is yours: {}{about}\nBegin with: throng task claim {id}; when it is done: throng task done {id}",
-                task.subject
-            )
-        }
-        _ => body::line(entry),
-    };
-    let quoted = body::quoted(&Entry { text: said, ..entry.clone() }, Standing::Named);
+    let quoted = body::for_model(entry);
     let before = preamble.map_or(String::new(), |text| format!("{text}\n\n"));
     let identity = entry.identity();
     let mark = mark(&identity);

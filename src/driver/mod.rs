@@ -5,9 +5,10 @@ pub mod claude;
 mod command;
 pub mod letter;
 pub mod table;
+mod throng;
 
 use crate::config::Environment;
-use crate::config::plan::{AgentOptions, CLAUDE, COMMAND, MemberPlan};
+use crate::config::plan::{AgentOptions, CLAUDE, COMMAND, MemberPlan, THRONG};
 use crate::protocol::{AgentName, TeamName};
 use crate::store::{LaunchFile, MailWay, SessionRecord, Sight};
 use std::collections::BTreeMap;
@@ -88,6 +89,7 @@ pub struct Introduction<'a> {
 pub fn prepare(wanted: &Wanted<'_>) -> Result<Prepared, Error> {
     match wanted.plan.driver.as_str() {
         CLAUDE => claude::prepare(wanted),
+        THRONG => throng::prepare(wanted),
         _ if wanted.plan.entry.is_some() => table::prepare(wanted),
         _ => command::prepare(wanted),
     }
@@ -98,6 +100,7 @@ pub fn mail_way(driver: &str) -> MailWay {
     match driver {
         COMMAND => MailWay::Taken,
         CLAUDE => MailWay::Removed,
+        THRONG => MailWay::Read,
         _ => MailWay::Typed,
     }
 }
@@ -105,6 +108,11 @@ pub fn mail_way(driver: &str) -> MailWay {
 /// Whether a driver can see what its program is doing.
 pub fn sees(driver: &str) -> bool {
     driver != COMMAND
+}
+
+/// Whether a driver's program tells `tend` itself what it is doing.
+pub fn tells(driver: &str) -> bool {
+    driver == THRONG
 }
 
 /// Completes the arguments of a program that is told who it is.

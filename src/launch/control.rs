@@ -2,7 +2,7 @@
 //! on in bytes: what the agent prints comes as it is; what we send goes in frames.
 
 use crate::protocol::AgentName;
-use crate::store::TeamStore;
+use crate::store::{Doing, TeamStore};
 use crate::sys::pty::Size;
 use serde_json::{Value, json};
 use std::io::{self, BufRead, BufReader, Write};
@@ -69,6 +69,14 @@ pub fn stop(store: &TeamStore, agent: &AgentName, grace: Duration) -> io::Result
 pub fn expect_end(store: &TeamStore, agent: &AgentName, within: Duration) -> io::Result<()> {
     let grace_ms = u64::try_from(within.as_millis()).unwrap_or(u64::MAX);
     ask(store, agent, &json!({"op": "expect_end", "grace_ms": grace_ms})).map(drop)
+}
+
+/// Tells `tend` what its agent is doing, in the name of that agent.
+///
+/// # Errors
+/// As [`ask`].
+pub fn tell(store: &TeamStore, agent: &AgentName, doing: Doing) -> io::Result<()> {
+    ask(store, agent, &json!({"op": "doing", "doing": doing})).map(drop)
 }
 
 /// Types into the agent's terminal.

@@ -2,7 +2,6 @@
 //! its agent.
 
 pub mod control;
-mod notice;
 mod request;
 mod respawn;
 mod retire;

@@ -1,13 +1,13 @@
 //! A program that runs one turn and ends (`mail = "resume"`): started once for each message, the later ones in the
 //! conversation that the first began. This runs below `tend`, in the place of the program.
 
-use super::{control, notice};
+use super::control;
 use crate::config::drivers::{Argument, DriverEntry};
 use crate::config::plan::AgentOptions;
 use crate::driver::{letter, table};
 use crate::protocol::body;
 use crate::protocol::{AgentName, Entry};
-use crate::store::{Error, LaunchFile, Result, TeamStore};
+use crate::store::{Error, LaunchFile, Result, TeamStore, notice};
 use crate::sys::outlet::set_nonblocking;
 use crate::sys::process::{self, Process};
 use crate::sys::socket::poll_readable;

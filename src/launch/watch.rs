@@ -144,7 +144,7 @@ pub fn is_at_rest(store: &TeamStore, member: &MemberView) -> bool {
 /// Whether a member takes part by mail, so that it can be asked to end by mail.
 pub(super) fn takes_mail(record: &MemberRecord) -> bool {
     let takes = |s: &crate::store::Sight| !matches!(s.doing, Doing::Starting | Doing::NeedsHuman);
-    record.mail == MailWay::Removed
+    matches!(record.mail, MailWay::Removed | MailWay::Read)
         && matches!(record.state, MemberState::Ready { .. })
         && record.sight.as_ref().is_some_and(takes)
 }

@@ -56,6 +56,11 @@ impl Layout {
         TeamState(self.states().join(team.as_str()))
     }
 
+    /// Transcripts of agents without a team.
+    pub fn sessions(&self) -> PathBuf {
+        self.state_dir.join("sessions")
+    }
+
     /// State of teams whose name was used again.
     pub fn ended(&self) -> PathBuf {
         self.state_dir.join("ended")
@@ -118,6 +123,10 @@ impl TeamState {
     pub fn member(&self, agent: &AgentName) -> PathBuf {
         self.members().join(format!("{agent}.json"))
     }
+    /// What a member that is an agent of ours has done so far; written by itself alone.
+    pub fn progress(&self, agent: &AgentName) -> PathBuf {
+        self.members().join(format!("{agent}.progress"))
+    }
     /// Held by a member's `tend` as long as it lives.
     pub fn member_lock(&self, agent: &AgentName) -> PathBuf {
         self.members().join(format!("{agent}.lock"))
@@ -169,6 +178,11 @@ impl TeamState {
     /// Ids of the iTerm2 sessions that were opened for the team, one a line.
     pub fn iterm_sessions(&self) -> PathBuf {
         self.0.join("iterm2-sessions")
+    }
+    /// Transcript of a member that is an agent of ours, for this launch of it.
+    pub fn transcript(&self, agent: &AgentName, launch: &str) -> PathBuf {
+        let launch: String = launch.chars().take(8).collect();
+        self.0.join("transcripts").join(format!("{agent}-{launch}.jsonl"))
     }
     /// Messages to a member that are too long to be typed to its program.
     pub fn letters(&self, agent: &AgentName) -> PathBuf {

@@ -173,7 +173,7 @@ impl std::ops::AddAssign for Usage {
 }
 
 /// A whole answer.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 pub struct Answer {
     /// The service's id of it.
     pub id: String,

@@ -1,10 +1,18 @@
 //! Speaks with a model service: a request goes out, a stream of events comes in. Runs no tools and knows no teams.
 
+mod assemble;
+mod body;
 mod message;
+mod service;
+pub mod sse;
 
+pub use assemble::Assembly;
+pub use body::{body, repaired};
 pub use message::{
     Answer, Block, Call, Content, IsError, Message, ModelEvent, Request, Role, ToolDefinition, Usage,
 };
+
+pub use service::Service;
 
 use std::time::Duration;
 use tokio::sync::mpsc;
@@ -94,5 +102,30 @@ impl Answering {
 impl Drop for Answering {
     fn drop(&mut self) {
         self.task.abort();
+    }
+}
+
+/// Whether the pieces of an answer are wanted as they come.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Deltas {
+    /// They are shown.
+    Wanted,
+    /// Only the whole answer counts.
+    Unwanted,
+}
+
+/// Whom an agent asks.
+#[derive(Debug)]
+pub enum Provider {
+    /// A model service.
+    Service(Service),
+}
+
+impl Provider {
+    /// Asks for an answer, in the name of this agent. What is on its way ends when it is dropped.
+    pub fn start(&mut self, _agent: &str, request: &Request, deltas: Deltas) -> Answering {
+        match self {
+            Provider::Service(service) => service.start(request, deltas),
+        }
     }
 }

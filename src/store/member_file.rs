@@ -89,6 +89,8 @@ pub enum MailWay {
     Taken,
     /// Its program reads its inbox itself, all the time, and removes what it has read.
     Removed,
+    /// Its program is ours: it reads its inbox itself, all the time, and marks what it has read.
+    Read,
     /// We give it to its program: typed into its terminal, or as an argument of its next turn.
     Typed,
 }

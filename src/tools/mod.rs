@@ -50,3 +50,79 @@ pub struct Outcome {
     /// What changes about the agent.
     pub effects: Vec<Effect>,
 }
+
+/// A tool.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Tool {
+    /// Reads.
+    Read,
+    /// Runs.
+    Bash,
+}
+
+/// What a tool may run beside.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Beside {
+    /// Others that do.
+    Others,
+    /// Nothing.
+    Nothing,
+}
+
+impl Tool {
+    /// All.
+    pub const ALL: [Tool; 2] = [Tool::Read, Tool::Bash];
+    /// By its name.
+    pub fn named(name: &str) -> Option<Tool> {
+        Tool::ALL.into_iter().find(|tool| tool.name() == name)
+    }
+    /// Its name.
+    pub fn name(self) -> &'static str {
+        match self {
+            Tool::Read => "Read",
+            Tool::Bash => "Bash",
+        }
+    }
+    /// Whether.
+    pub fn runs_beside(self) -> Beside {
+        if self == Tool::Read { Beside::Others } else { Beside::Nothing }
+    }
+    /// For the model.
+    pub fn definition(self) -> crate::provider::ToolDefinition {
+        crate::provider::ToolDefinition {
+            name: self.name().into(),
+            description: String::new(),
+            input_schema: serde_json::json!({"type":"object"}),
+        }
+    }
+}
+
+/// A switch.
+#[derive(Debug, Clone, Default)]
+pub struct Cancel(std::sync::Arc<tokio::sync::Notify>);
+
+impl Cancel {
+    /// Sets it.
+    pub fn set(&self) {
+        self.0.notify_waiters();
+    }
+}
+/// Runs one.
+pub async fn run(tool: Tool, input: serde_json::Value, view: View, _cancel: Cancel) -> Outcome {
+    let text = tokio::task::spawn_blocking(move || match tool {
+        Tool::Read => {
+            std::fs::read_to_string(view.directory.join(input["file_path"].as_str().unwrap_or_default()))
+                .unwrap_or_else(|e| e.to_string())
+        }
+        Tool::Bash => std::process::Command::new("bash")
+            .arg("-c")
+            .arg(input["command"].as_str().unwrap_or_default())
+            .current_dir(view.directory)
+            .output()
+            .map(|o| String::from_utf8_lossy(&o.stdout).into_owned())
+            .unwrap_or_else(|e| e.to_string()),
+    })
+    .await
+    .unwrap_or_default();
+    Outcome { content: Content::Text(text), is_error: IsError::No, effects: Vec::new() }
+}

@@ -1,6 +1,7 @@
 //! `tend`'s control socket: others ask for the screen, for an end, or to be attached.
 
 use super::super::control::{FRAME_INPUT, FRAME_SIZE};
+use crate::store::Doing;
 use crate::sys::outlet::{Outlet, Reader};
 use crate::sys::pty::Size;
 use crate::sys::{self, atomic_file, failed};
@@ -25,6 +26,7 @@ pub(super) enum Request {
     Respawn { grace: Duration },
     ExpectEnd { within: Duration },
     Press(Vec<u8>),
+    Doing(Doing),
     Attach { size: Size },
     Input(Vec<u8>),
     Resize(Size),
@@ -147,6 +149,9 @@ impl Client {
             Some("respawn") => Request::Respawn { grace: grace() },
             Some("expect_end") => Request::ExpectEnd { within: grace() },
             Some("press") => Request::Press(request["keys"].as_str().unwrap_or_default().as_bytes().to_vec()),
+            Some("doing") => {
+                serde_json::from_value(request["doing"].clone()).map_or(Request::Unknown, Request::Doing)
+            }
             Some("attach") => Request::Attach {
                 size: Size {
                     rows: cells("rows").unwrap_or(Size::DEFAULT.rows),

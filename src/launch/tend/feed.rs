@@ -3,12 +3,12 @@
 //! program is seen to be idle: what else stands there may take a key for an answer. Pure: it is told what is seen, and
 //! answers what is to be done.
 
-use super::super::notice;
 use crate::config::drivers::DriverEntry;
 use crate::driver::letter::{self, Letter};
 use crate::protocol::body;
 use crate::protocol::{AgentName, Entry};
 use crate::store::Doing;
+use crate::store::notice;
 use std::collections::{HashSet, VecDeque};
 use std::path::PathBuf;
 use std::time::{Duration, Instant};

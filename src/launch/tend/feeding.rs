@@ -6,8 +6,7 @@ use super::post::Post;
 use crate::config::drivers::MailForm;
 use crate::driver::letter;
 use crate::driver::table::Eyes;
-use crate::launch::notice;
-use crate::store::{Doing, LaunchFile, Sight, TeamStore};
+use crate::store::{Doing, LaunchFile, Sight, TeamStore, notice};
 use std::time::{Duration, Instant};
 
 /// Grace of a program that the leader asked to shut down.

@@ -447,6 +447,7 @@ impl Tend {
                         self.expect_end(within);
                         client.answer(&json!({"expected": true}));
                     }
+                    Request::Doing(doing) => client.answer(&self.agent_tells(doing)),
                     Request::Press(_) if !self.launch.tty => client.refuse("this agent has no terminal"),
                     Request::Press(keys) => {
                         self.type_in(&keys);

@@ -4,7 +4,7 @@ use super::Tend;
 use crate::driver;
 use crate::protocol::{Entry, names, timestamp};
 use crate::store::{Doing, MailWay, Sight};
-use serde_json::json;
+use serde_json::{Value, json};
 use std::time::{Duration, Instant, SystemTime};
 
 /// Pause after output before the screen is looked at: programs paint in pieces.
@@ -42,6 +42,11 @@ impl Tend {
             dialog_since: None,
         };
         self.set_sight(Sight::new(Doing::Starting));
+        if driver::tells(&self.launch.driver) {
+            // It tells when it is ready, and goes on by itself with its transcript and its mail.
+            self.seeing.look_at = None;
+            return;
+        }
         if self.record.restarts > 0 && self.launch.mail.is_awaited() {
             self.tell_of_restart();
         }
@@ -76,7 +81,7 @@ impl Tend {
 
     /// It has printed something.
     pub(super) fn has_printed(&mut self) {
-        if self.record.sight.is_some() {
+        if self.record.sight.is_some() && !driver::tells(&self.launch.driver) {
             self.seeing.look_at.get_or_insert(Instant::now() + LOOK_AFTER);
         }
     }
@@ -123,6 +128,21 @@ impl Tend {
                 self.seeing.look_at = Some(now + LOOK_AFTER);
             }
         }
+    }
+
+    /// The agent tells what it is doing; answers its request.
+    pub(super) fn agent_tells(&mut self, doing: Doing) -> Value {
+        let is_running = self.child.is_some() && driver::tells(&self.launch.driver);
+        let Some(before) = self.record.sight.as_ref().map(|s| s.doing).filter(|_| is_running) else {
+            return json!({"error": "this agent is not one that tells what it is doing"});
+        };
+        if before != doing {
+            self.set_sight(Sight::new(doing));
+        }
+        if before == Doing::Starting {
+            self.note_ready();
+        }
+        json!({"noted": true})
     }
 
     pub(super) fn set_sight(&mut self, mut sight: Sight) {

@@ -7,7 +7,7 @@ mod say;
 
 pub use digest::{input_digest, plan_digest};
 pub use right::{Refusal, Situation, may_say};
-pub use say::{Standing, harmless, harmless_lines, is_invisible, line, one_line, quoted, sender};
+pub use say::{Standing, for_model, harmless, harmless_lines, is_invisible, line, one_line, quoted, sender};
 
 use super::inbox::whole_surrogates;
 use serde::{Deserialize, Serialize};

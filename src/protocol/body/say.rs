@@ -59,6 +59,24 @@ pub fn quoted(entry: &Entry, standing: Standing) -> String {
     format!("{tag}>\n{}\n</teammate-message>", harmless(&entry.text))
 }
 
+/// The message for a model that is a teammate: quoted, structured kinds as sentences, a task with what is to be done.
+pub fn for_model(entry: &Entry) -> String {
+    let said = match Body::parse(&entry.text) {
+        Body::Text(_) | Body::Unknown { .. } => entry.text.clone(),
+        Body::TaskAssignment(task) => {
+            let about = task.description.trim();
+            let about = if about.is_empty() { String::new() } else { format!("\n{about}") };
+            let id = &task.task_id;
+            format!(
+                "Task {id} is yours: {}{about}\nBegin with: throng task claim {id}; when it is done: throng task done {id}",
+                task.subject
+            )
+        }
+        _ => line(entry),
+    };
+    quoted(&Entry { text: said, ..entry.clone() }, Standing::Named)
+}
+
 /// What the message says, for a person: plain text with all its lines, a structured kind as one sentence. Control
 /// characters are shown, not sent to the terminal; lines after the first are indented, so that none looks like another
 /// sender's.

@@ -10,7 +10,7 @@ fn entry(agent: &AgentName, text: &str) -> Entry {
 }
 
 /// A turn has ended; this was said in it, and it failed if there is a reason.
-pub(super) fn idle(agent: &AgentName, said: String, failure: Option<String>) -> Entry {
+pub fn idle(agent: &AgentName, said: String, failure: Option<String>) -> Entry {
     let idle = Idle {
         from: agent.to_string(),
         timestamp: timestamp::format(SystemTime::now()),
@@ -23,14 +23,14 @@ pub(super) fn idle(agent: &AgentName, said: String, failure: Option<String>) -> 
 }
 
 /// Whether a message to `agent` asks it to end, and may: the leader alone does.
-pub(super) fn asks_to_end(message: &Entry, agent: &AgentName) -> bool {
+pub fn asks_to_end(message: &Entry, agent: &AgentName) -> bool {
     let body = Body::parse(&message.text);
     let situation = Situation { me: agent, leader: names::LEAD, signature: None, pending: &[] };
     matches!(body, Body::ShutdownRequest(_)) && may_say(&body, message, &situation).is_ok()
 }
 
 /// It ends, as `request` asks.
-pub(super) fn agreement(agent: &AgentName, request: &str) -> Entry {
+pub fn agreement(agent: &AgentName, request: &str) -> Entry {
     let approved = ShutdownApproved {
         request_id: Body::parse(request).request_id().unwrap_or_default().to_owned(),
         from: agent.to_string(),

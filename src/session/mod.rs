@@ -1,0 +1,273 @@
+//! One process's agent: words and mail in, turns, tool calls, transcript, end. One loop, one closed event enum, one pure
+//! step ([`State::on`]); what waits runs beside the loop.
+
+mod calls;
+mod event;
+mod instructions;
+mod mail;
+mod prompt;
+mod shrink;
+mod state;
+#[cfg(test)]
+mod tests;
+pub mod transcript;
+
+pub use calls::Hands;
+pub use event::{Action, End, Event, News, Rest};
+pub use instructions::Instructions;
+pub use mail::Inbox;
+pub use prompt::{Facts, system};
+pub use state::{Limits, MailAt, Progress, Settings, State, activity};
+pub use transcript::Transcript;
+
+use crate::protocol::Entry;
+use crate::provider::{self, Answering, Deltas, ModelEvent, Provider};
+use crate::sys::fault;
+use std::time::{Duration, SystemTime};
+use tokio::sync::mpsc;
+use transcript::Record;
+
+/// How long calls may take to end when the session does. Those that do not are left to the process's end.
+const CALLS_END_WITHIN: Duration = Duration::from_secs(10);
+
+/// What the user says and does while a session goes on.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Heard {
+    /// Words.
+    Prompt(String),
+    /// There will be no more words.
+    NoMore,
+    /// Ctrl-C: once ends the turn, twice the session.
+    Interrupt,
+    /// The session is to end now.
+    Terminate,
+}
+
+/// Whether a session goes on when its turn is over.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum AtRest {
+    /// It is over.
+    End,
+    /// It waits for words.
+    Wait,
+}
+
+/// How a session ended.
+#[derive(Debug, Clone, PartialEq)]
+pub enum Ended {
+    /// The model ended its turn; its last text.
+    Done(String),
+    /// The user ended it.
+    Interrupted,
+    /// It was told to end.
+    Terminated,
+    /// A limit was reached, in words.
+    Limit(String),
+    /// The model could not be asked.
+    Failed(provider::Error),
+    /// The leader has asked for it, in this message; it is to be answered.
+    Asked(Box<Entry>),
+}
+
+/// A session's clock. A replay has that of the recording, so that what is written and printed is the same.
+pub type Clock = Box<dyn Fn() -> SystemTime>;
+
+/// A session that can be run.
+pub struct Session {
+    /// Key of its agent in a recording.
+    pub agent: String,
+    /// The agent.
+    pub state: State,
+    /// Whom it asks.
+    pub provider: Provider,
+    /// Whether answers are shown as they come.
+    pub deltas: Deltas,
+    /// What it works with.
+    pub hands: Hands,
+    /// Where it is written down.
+    pub transcript: Transcript,
+    /// The project's instructions that it knows.
+    pub instructions: Instructions,
+    /// Its mail, if it is a member of a team.
+    pub inbox: Option<Inbox>,
+    /// What time it is.
+    pub clock: Clock,
+    /// Whether it goes on when its turn is over.
+    pub at_rest: AtRest,
+}
+
+/// Runs a session to its end. What there is to see goes to `show`. When this returns, no call of it runs any more.
+///
+/// # Errors
+/// The transcript cannot be written: nothing is done that could not be written down.
+pub async fn run(
+    session: Session,
+    heard: mpsc::UnboundedReceiver<Heard>,
+    show: &mut dyn FnMut(&News, &Progress),
+) -> Result<Ended, transcript::Error> {
+    let mail = session.inbox.as_ref().map(Inbox::watch);
+    let mut running = Running { session, heard: Some(heard), mail, answering: None, last: String::new() };
+    let mut event = Event::Begin;
+    let ended = loop {
+        let actions = running.session.state.on(event);
+        // Written before anything that follows from it.
+        running.write(&actions)?;
+        let ended = actions.into_iter().filter_map(|action| running.perform(action, show)).last();
+        if let Some(ended) = ended {
+            break Ok(ended);
+        }
+        match running.next().await {
+            Next::Event(next) => event = *next,
+            Next::Over(ended) => break Ok(*ended),
+            Next::Unwritten(e) => break Err(e),
+        }
+    };
+    drop(running.answering);
+    running.session.hands.end(CALLS_END_WITHIN).await;
+    ended
+}
+
+/// A session that runs.
+struct Running {
+    session: Session,
+    /// The user, as long as there may be more words.
+    heard: Option<mpsc::UnboundedReceiver<Heard>>,
+    mail: Option<mpsc::UnboundedReceiver<Event>>,
+    answering: Option<Answering>,
+    /// The last text of the model.
+    last: String,
+}
+
+/// What comes next.
+enum Next {
+    Event(Box<Event>),
+    Over(Box<Ended>),
+    Unwritten(transcript::Error),
+}
+
+impl Running {
+    /// Writes down what the actions say, in one go.
+    fn write(&mut self, actions: &[Action]) -> Result<(), transcript::Error> {
+        let records: Vec<Record> = actions
+            .iter()
+            .filter_map(|action| match action {
+                Action::Write(record) => Some(record.clone()),
+                _ => None,
+            })
+            .collect();
+        if records.is_empty() {
+            return Ok(());
+        }
+        fault::point("agent:write");
+        self.session.transcript.write(&records, (self.session.clock)())?;
+        fault::point("agent:written");
+        Ok(())
+    }
+
+    fn perform(&mut self, action: Action, show: &mut dyn FnMut(&News, &Progress)) -> Option<Ended> {
+        let session = &mut self.session;
+        match action {
+            Action::Write(_) => {}
+            Action::Ask(request) => {
+                self.answering = Some(session.provider.start(&session.agent, &request, session.deltas));
+                fault::point("agent:asked");
+            }
+            Action::StopAsking => self.answering = None,
+            Action::Run(call) => session.hands.begin(call, &session.state),
+            Action::CancelCalls => session.hands.cancel(),
+            Action::MarkRead(identities) => {
+                if let Some(inbox) = &session.inbox {
+                    inbox.mark_read(identities);
+                }
+            }
+            Action::Show(news) => show(&news, session.state.progress()),
+            Action::Rest(rest) => {
+                if let Some(inbox) = &session.inbox {
+                    inbox.tell_rest(&rest);
+                }
+                return self.rested(rest);
+            }
+            Action::End(End::Interrupted) => return Some(Ended::Interrupted),
+            Action::End(End::Limit(limit)) => return Some(Ended::Limit(limit)),
+            Action::End(End::Asked(request)) => return Some(Ended::Asked(request)),
+        }
+        None
+    }
+
+    /// Whether a rest is the end.
+    fn rested(&mut self, rest: Rest) -> Option<Ended> {
+        let ended = match rest {
+            Rest::Done(text) => {
+                self.last.clone_from(&text);
+                Ended::Done(text)
+            }
+            Rest::Interrupted => Ended::Interrupted,
+            Rest::Failed(error) => Ended::Failed(error),
+        };
+        let may_hear = self.heard.is_some() || self.session.inbox.is_some();
+        (self.session.at_rest == AtRest::End || !may_hear).then_some(ended)
+    }
+
+    async fn next(&mut self) -> Next {
+        loop {
+            tokio::select! {
+                biased;
+                words = of(&mut self.heard) => match words {
+                    Some(Heard::Prompt(text)) => return Next::event(Event::Prompt(text)),
+                    Some(Heard::Interrupt) => return Next::event(Event::Interrupt),
+                    Some(Heard::Terminate) => return Next::Over(Box::new(Ended::Terminated)),
+                    Some(Heard::NoMore) | None => {
+                        self.heard = None;
+                        if self.session.state.is_resting() && self.session.inbox.is_none() {
+                            return Next::Over(Box::new(Ended::Done(std::mem::take(&mut self.last))));
+                        }
+                    }
+                },
+                Some(done) = self.session.hands.next() => {
+                    if let Err(e) = self.take_instructions(&done) {
+                        return Next::Unwritten(e);
+                    }
+                    return Next::event(Event::CallDone { call: done.call, outcome: done.outcome });
+                }
+                event = next_of(&mut self.answering) => {
+                    if !event.as_ref().is_ok_and(|event| !matches!(event, ModelEvent::Done(_))) {
+                        self.answering = None;
+                    }
+                    return Next::event(event.map_or_else(Event::ModelFailed, Event::Model));
+                }
+                Some(event) = of(&mut self.mail) => return Next::event(event),
+            }
+        }
+    }
+
+    /// Instructions of folders that a call has looked into go with its result.
+    fn take_instructions(&mut self, done: &calls::Done) -> Result<(), transcript::Error> {
+        let Session { instructions, state, .. } = &mut self.session;
+        let Some(text) = calls::instructions_for(done, instructions, state) else { return Ok(()) };
+        // While calls run, words only wait.
+        let actions = state.on(Event::Notice(text));
+        self.write(&actions)
+    }
+}
+
+impl Next {
+    fn event(event: Event) -> Next {
+        Next::Event(Box::new(event))
+    }
+}
+
+/// The next event of the answer on its way; for ever none if there is none on its way.
+async fn next_of(answering: &mut Option<Answering>) -> Result<ModelEvent, provider::Error> {
+    match answering {
+        Some(answering) => answering.next().await.unwrap_or(Err(provider::Error::EndedEarly)),
+        None => std::future::pending().await,
+    }
+}
+
+/// The next of a channel that may be there; for ever none if it is not.
+async fn of<T>(channel: &mut Option<mpsc::UnboundedReceiver<T>>) -> Option<T> {
+    match channel {
+        Some(channel) => channel.recv().await,
+        None => std::future::pending().await,
+    }
+}
