@@ -13,6 +13,7 @@ use crate::sys::flock::Flock;
 use crate::sys::process::{self, Process};
 use std::collections::BTreeMap;
 use std::path::Path;
+use std::sync::{Mutex, PoisonError};
 use std::time::{Duration, SystemTime};
 
 /// Names of the steps that prove that its program runs.
@@ -27,6 +28,9 @@ const TEND_TAKES_MAX: Duration = Duration::from_secs(7);
 const COUNTING_TAKES_MAX: Duration = Duration::from_secs(10);
 /// Longest wait for those who only look whether the name is reserved.
 const RESERVE_WITHIN: Duration = Duration::from_millis(200);
+
+/// This process's threads wait here for each other, which costs nothing, and only one of them polls for the lock.
+static COUNTING: Mutex<()> = Mutex::new(());
 
 /// A member that is to be spawned.
 pub struct Spawn<'a> {
@@ -116,13 +120,14 @@ fn steps(spawn: &Spawn<'_>, launch: &str, done: &mut Vec<Done>) -> Result<PlaceR
     };
     let prepared = driver::prepare(&wanted).map_err(failed("find its program"))?;
     // Counted and reserved in one step, so that several spawns at once keep the limits too.
+    let in_turn = COUNTING.lock().unwrap_or_else(PoisonError::into_inner);
     let counting = Flock::acquire_within(&store.state().counting_lock(), COUNTING_TAKES_MAX)
         .map_err(failed("keep the limits"))?;
     let members = observe(store).map_err(failed("look at the team"))?;
     check_caps(store, agent, (spawn.manifest, spawn.config), &members)?;
     let _spawning = reserve(store, agent)?;
     check_open(store)?;
-    drop(counting);
+    drop((counting, in_turn));
     let cwd = prepared.cwd.to_string_lossy().into_owned();
     let mut file = launch_file(spawn, launch, prepared);
     done.push(Done::LaunchFile);

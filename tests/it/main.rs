@@ -50,5 +50,6 @@ mod task_list;
 mod tasks;
 mod tidy;
 mod tmux;
+mod tmux_calls;
 mod tmux_ends;
 mod up;

@@ -12,7 +12,7 @@ const ROWS_MIN: usize = 8;
 /// One pane as tmux lists it.
 #[derive(Debug, Clone, PartialEq)]
 pub(super) struct Pane {
-    /// `%N`.
+    /// `%N`; empty if it is still to be made.
     pub(super) id: String,
     /// `@N` of its window.
     pub(super) window: String,
@@ -24,7 +24,13 @@ pub(super) struct Pane {
     pub(super) is_ours: bool,
 }
 
-/// Where the next pane goes.
+impl Pane {
+    fn area(&self) -> usize {
+        self.size.0 * self.size.1
+    }
+}
+
+/// Where a pane goes.
 #[derive(Debug, Clone, PartialEq)]
 pub(super) enum Spot {
     /// Left and right of each other.
@@ -37,6 +43,56 @@ pub(super) enum Spot {
     Window,
 }
 
+/// Where up to `count` panes go, in this order, at least one. Each spot can be taken without knowing those that are taken
+/// before it: nothing is split that is not among `panes`.
+pub(super) fn choose_many(
+    panes: &[Pane],
+    anchor: Option<&str>,
+    placement: Placement,
+    count: usize,
+) -> Vec<Spot> {
+    let mut panes = panes.to_vec();
+    let mut spots = vec![choose(&panes, anchor, placement)];
+    while spots.len() < count
+        && let Some(last) = spots.last()
+        && take(&mut panes, last, placement)
+    {
+        let next = choose(&panes, anchor, placement);
+        let is_possible = match &next {
+            Spot::SplitBeside(pane) | Spot::SplitBelow(pane) => !pane.is_empty(),
+            // It is not tiled before all have been split.
+            Spot::Tile { pane, .. } => panes.iter().any(|p| p.id == *pane && p.size.1 >= ROWS_MIN),
+            Spot::Window => true,
+        };
+        if !is_possible {
+            break;
+        }
+        spots.push(next);
+    }
+    spots
+}
+
+/// Changes `panes` as taking the spot will; the new pane has no id yet. Answers whether that is known.
+fn take(panes: &mut Vec<Pane>, spot: &Spot, placement: Placement) -> bool {
+    // One line or column goes to the border.
+    let halves = |size: usize| (size.saturating_sub(1).div_ceil(2), size.saturating_sub(1) / 2);
+    let (id, is_beside) = match spot {
+        Spot::SplitBeside(pane) => (pane, true),
+        Spot::SplitBelow(pane) | Spot::Tile { pane, .. } => (pane, false),
+        // Of a new window nothing is known; nothing need be, where each pane has its own.
+        Spot::Window => return placement != Placement::Pane,
+    };
+    let Some(old) = panes.iter_mut().find(|p| p.id == *id) else { return false };
+    let mut new = Pane { id: String::new(), is_ours: true, ..old.clone() };
+    if is_beside {
+        (old.size.0, new.size.0) = halves(old.size.0);
+    } else {
+        (old.size.1, new.size.1) = halves(old.size.1);
+    }
+    panes.push(new);
+    true
+}
+
 /// Chooses. `panes` are those of the session; `anchor` is the leader's pane, if it is among them.
 pub(super) fn choose(panes: &[Pane], anchor: Option<&str>, placement: Placement) -> Spot {
     if placement != Placement::Pane {
@@ -47,7 +103,8 @@ pub(super) fn choose(panes: &[Pane], anchor: Option<&str>, placement: Placement)
         let beside: Vec<&Pane> = panes.iter().filter(|p| p.window == anchor.window && p.is_ours).collect();
         let to_split = match beside.as_slice() {
             [] => Some(anchor),
-            ours => ours.iter().copied().max_by_key(|p| p.size.0 * p.size.1),
+            // Of two alike, one that can be named.
+            ours => ours.iter().copied().max_by_key(|p| (p.area(), !p.id.is_empty())),
         };
         if let Some(spot) = to_split.and_then(split) {
             return spot;
@@ -59,7 +116,7 @@ pub(super) fn choose(panes: &[Pane], anchor: Option<&str>, placement: Placement)
         .find_map(|p| {
             let there: Vec<&Pane> = panes.iter().filter(|q| q.window == p.window).collect();
             let has_room = there.iter().all(|q| q.is_ours) && tiles_fit(p.window_size, there.len() + 1);
-            let largest = there.iter().max_by_key(|q| q.size.0 * q.size.1)?;
+            let largest = there.iter().filter(|q| !q.id.is_empty()).max_by_key(|q| q.area())?;
             has_room.then(|| Spot::Tile { pane: largest.id.clone(), window: p.window.clone() })
         })
         .unwrap_or(Spot::Window)
@@ -132,6 +189,37 @@ mod tests {
             Spot::Window,
             "three would be 39 columns wide"
         );
+    }
+
+    #[test]
+    fn goal_p3_spots_of_one_call_split_only_what_is_there_and_leave_halves_that_tmux_splits() {
+        let ids = |spots: &[Spot]| -> Vec<String> {
+            let id = |spot: &Spot| match spot {
+                Spot::SplitBeside(pane) | Spot::SplitBelow(pane) | Spot::Tile { pane, .. } => pane.clone(),
+                Spot::Window => "window".to_owned(),
+            };
+            spots.iter().map(id).collect()
+        };
+        let many = |panes: &[Pane], placement| ids(&choose_many(panes, Some("%0"), placement, 20));
+        // Beside the leader the next one would split what the first has made.
+        let leader = pane("%0", "@0", (200, 50));
+        assert_eq!(many(std::slice::from_ref(&leader), Placement::Pane), ["%0"]);
+        assert_eq!(many(std::slice::from_ref(&leader), Placement::Window), ["window"; 20]);
+        let mut beside = vec![leader, pane("%2", "@0", (100, 50))];
+        assert_eq!(many(&beside, Placement::Pane), ["%2", "%2"]);
+        beside.push(pane("%3", "@0", (100, 50)));
+        assert_eq!(many(&beside, Placement::Pane), ["%3", "%2", "%3", "%2"]);
+        // In a window of ours each is split while the halves last, up to what is readable tiled.
+        let one = [pane("%1", "@1", (200, 50))];
+        assert_eq!(many(&one, Placement::Pane), ["%1"; 3]);
+        let four: Vec<Pane> = (1..5).map(|i| pane(&format!("%{i}"), "@1", (100, 24))).collect();
+        let spots = many(&four, Placement::Pane);
+        assert!(spots.iter().all(|id| spots.iter().filter(|i| i == &id).count() == 2), "{spots:?}");
+        assert_eq!(spots.len(), 8);
+        let full: Vec<Pane> = (1..15).map(|i| pane(&format!("%{i}"), "@1", (40, 12))).collect();
+        let spots = many(&full, Placement::Pane);
+        assert_eq!(spots.iter().position(|id| id == "window"), Some(spots.len() - 1));
+        assert!(spots.len() > 2, "{spots:?}");
     }
 
     #[test]

@@ -2,6 +2,8 @@
 //! us and `tend`. Focus never moves; the user's options, sizes and panes stay as they are.
 
 mod layout;
+mod orders;
+mod placing;
 mod server;
 
 use super::{Backend, Error, Launch, Result, Wanted};
@@ -9,15 +11,11 @@ use crate::config::Environment;
 use crate::config::plan::Placement;
 use crate::protocol::TeamName;
 use crate::store::{HomeRecord, PlaceRecord};
-use crate::sys::flock::Flock;
-use layout::{Pane, Spot, choose};
+use orders::{Orders, Wish};
 use server::Server;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
-use tmux_interface::{
-    DisplayMessage, IfShell, ListPanes, NewSession, NewWindow, SelectLayout, SelectPane, SetOption,
-    SplitWindow, TmuxCommand,
-};
+use tmux_interface::{DisplayMessage, IfShell, ListPanes, SelectPane, SetOption};
 
 /// Size of a session that nobody has attached to.
 const DETACHED_SIZE: (usize, usize) = (200, 50);
@@ -29,7 +27,7 @@ const TRIES_MAX: u32 = 5;
 const SERVER_ENDING: Duration = Duration::from_millis(100);
 
 /// Places of one team on one tmux server.
-#[derive(Debug, Clone)]
+#[derive(Debug)]
 pub(super) struct TmuxPanes {
     server: Server,
     /// The leader's pane, if panes go beside it.
@@ -41,6 +39,8 @@ pub(super) struct TmuxPanes {
     /// Held while a spot is chosen and taken.
     placing: PathBuf,
     is_own_server: bool,
+    /// What this process's threads want of it.
+    orders: Orders,
 }
 
 /// Where we are in the user's tmux, from `TMUX` and `TMUX_PANE`.
@@ -97,6 +97,7 @@ impl TmuxPanes {
             team: wanted.team.clone(),
             mark: wanted.layout.mark(wanted.team),
             placing: wanted.layout.state_dir.join("tmux-placing.lock"),
+            orders: Orders::default(),
         }
     }
 
@@ -108,108 +109,6 @@ impl TmuxPanes {
     /// Name of the session that is ours, where one is.
     fn session_name(&self) -> String {
         format!("throng-{}", self.team)
-    }
-
-    /// The session that panes go into, with its panes: the leader's, unless it is to be one of our own, or the leader's pane
-    /// is gone. `None`: it is still to be made.
-    fn look(&self) -> Result<Option<(String, Vec<Pane>)>> {
-        let anchor = self.anchor.clone().filter(|_| self.placement != Placement::Session);
-        for target in anchor.into_iter().chain([format!("={}:", self.session_name())]) {
-            let format = format!(
-                "#{{session_id}} #{{pane_id}} #{{window_id}} #{{window_width}} #{{window_height}} #{{pane_width}} \
-                 #{{pane_height}} #{{?#{{m:*{}*,#{{pane_start_command}}}},1,0}}",
-                self.mark
-            );
-            let list = ListPanes::new().session().target(target.as_str()).format(format.as_str()).build();
-            let answer = self.server.try_call([list])?.stdout;
-            let panes: Vec<(String, Pane)> = answer.lines().filter_map(parse_pane).collect();
-            if let Some((session, _)) = panes.first() {
-                return Ok(Some((session.clone(), panes.into_iter().map(|(_, pane)| pane).collect())));
-            }
-        }
-        Ok(None)
-    }
-
-    /// Takes a spot. Panes come and go between our look and our split, so what was refused is looked at again.
-    fn take(&self, launch: &Launch<'_>) -> Result<String> {
-        let mut tries = 0;
-        loop {
-            tries += 1;
-            let taken = match self.look()? {
-                None => self.new_session(launch),
-                Some((session, panes)) => {
-                    let spot = match tries {
-                        1..TRIES_MAX => choose(&panes, self.anchor.as_deref(), self.placement),
-                        _ => Spot::Window,
-                    };
-                    self.take_spot(&spot, &session, launch)
-                }
-            };
-            match taken {
-                Err(Error::Refused { answer, .. }) if tries < TRIES_MAX && is_passing(&answer) => {
-                    tracing::info!(answer, "looking for a spot again");
-                }
-                taken => return taken,
-            }
-        }
-    }
-
-    fn take_spot(&self, spot: &Spot, session: &str, launch: &Launch<'_>) -> Result<String> {
-        let split = |pane: &String| {
-            SplitWindow::new().detached().print().format("#{pane_id}").target_pane(pane.clone())
-        };
-        let name = match self.placement {
-            Placement::Pane => self.team.to_string(),
-            Placement::Window | Placement::Session => launch.agent.to_string(),
-        };
-        let window = format!("{session}:");
-        let mut commands = vec![with_argv(
-            match spot {
-                Spot::SplitBeside(pane) => split(pane).horizontal().build(),
-                Spot::SplitBelow(pane) => split(pane).vertical().build(),
-                Spot::Tile { pane, .. } => split(pane).vertical().build(),
-                Spot::Window => NewWindow::new()
-                    .detached()
-                    .print()
-                    .format("#{pane_id}")
-                    .window_name(name)
-                    .target_window(window.as_str())
-                    .build(),
-            },
-            launch,
-            &self.mark,
-        )?];
-        if let Spot::Tile { window, .. } = spot {
-            commands.push(SelectLayout::new().target_pane(window.as_str()).layout_name("tiled").build());
-        }
-        pane_id(&self.server.call(commands)?)
-    }
-
-    fn new_session(&self, launch: &Launch<'_>) -> Result<String> {
-        let name = match self.placement {
-            Placement::Pane => self.team.to_string(),
-            Placement::Window | Placement::Session => launch.agent.to_string(),
-        };
-        let make = || {
-            let new = NewSession::new()
-                .detached()
-                .print()
-                .format("#{pane_id}")
-                .session_name(self.session_name())
-                .window_name(name.clone())
-                .width(DETACHED_SIZE.0)
-                .height(DETACHED_SIZE.1)
-                .build();
-            with_argv(new, launch, &self.mark).and_then(|new| self.server.call([new]))
-        };
-        let made = match make() {
-            Err(Error::Refused { answer, .. }) if answer.contains("server exited unexpectedly") => {
-                std::thread::sleep(SERVER_ENDING);
-                make()
-            }
-            made => made,
-        };
-        pane_id(&made?)
     }
 }
 
@@ -228,45 +127,6 @@ fn is_passing(answer: &str) -> bool {
     .any(|word| answer.contains(word))
 }
 
-/// Adds `-- PROGRAM tend --mark MARK FILE`.
-fn with_argv<'a>(mut command: TmuxCommand<'a>, launch: &Launch<'_>, mark: &str) -> Result<TmuxCommand<'a>> {
-    let text = |path: &Path| {
-        let not_text =
-            || Error::Unusable(format!("tmux cannot be given the path {}: it is not UTF-8", path.display()));
-        path.to_str().map(str::to_owned).ok_or_else(not_text)
-    };
-    command.push_param("--").push_param(text(launch.program)?);
-    command
-        .push_param("tend")
-        .push_param("--mark")
-        .push_param(mark.to_owned())
-        .push_param(text(launch.file)?);
-    Ok(command)
-}
-
-fn pane_id(answer: &str) -> Result<String> {
-    let id = answer.lines().next().unwrap_or_default().trim();
-    let is_id = id.strip_prefix('%').is_some_and(|n| !n.is_empty() && n.bytes().all(|b| b.is_ascii_digit()));
-    let refused = || Error::Refused { deed: "tmux named no pane".to_owned(), answer: answer.to_owned() };
-    is_id.then(|| id.to_owned()).ok_or_else(refused)
-}
-
-/// The session and the pane of one line.
-fn parse_pane(line: &str) -> Option<(String, Pane)> {
-    let words: Vec<&str> = line.split(' ').collect();
-    let [session, id, window, window_cols, window_rows, cols, rows, ours] = words.as_slice() else {
-        return None;
-    };
-    let pane = Pane {
-        id: (*id).to_owned(),
-        window: (*window).to_owned(),
-        window_size: (window_cols.parse().ok()?, window_rows.parse().ok()?),
-        size: (cols.parse().ok()?, rows.parse().ok()?),
-        is_ours: *ours == "1",
-    };
-    Some(((*session).to_owned(), pane))
-}
-
 /// tmux's name for a colour of the protocol.
 fn colour(color: &str) -> &str {
     match color {
@@ -283,19 +143,22 @@ impl Backend for TmuxPanes {
     }
 
     fn open(&self, launch: &Launch<'_>) -> Result<PlaceRecord> {
-        // One at a time on this machine: each looks at the panes that are there before it takes a spot.
-        let _placing = Flock::acquire_within(&self.placing, PLACING_WITHIN)?;
-        let pane = self.take(launch)?;
+        let name = match self.placement {
+            Placement::Pane => self.team.to_string(),
+            Placement::Window | Placement::Session => launch.agent.to_string(),
+        };
+        let wish = Wish::Pane { words: self.words(launch)?, name };
+        let pane = self.orders.place(wish, |picture| self.carry_out(picture))?;
         Ok(PlaceRecord::Tmux { socket: self.server.socket.to_string_lossy().into_owned(), pane })
     }
 
     fn dress(&self, place: &PlaceRecord, launch: &Launch<'_>) -> Result<()> {
         let PlaceRecord::Tmux { pane, .. } = place else { return Ok(()) };
-        let pane = pane.as_str();
+        let target = || pane.clone();
         let set = |option: &'static str, value: String| {
-            SetOption::new().pane().target_pane(pane).option(option).value(value).build()
+            SetOption::new().pane().target_pane(target()).option(option).value(value).build()
         };
-        let title = SelectPane::new().target_pane(pane).title(launch.agent.as_str()).build();
+        let title = SelectPane::new().target_pane(target()).title(launch.agent.to_string()).build();
         let c = colour(launch.color);
         let look = format!("#[fg={c},bold] #{{pane_title}} #[default]");
         // The colour goes into the title's format: the border's style is an option of the whole window, hence the user's.
@@ -303,17 +166,22 @@ impl Backend for TmuxPanes {
         let look = SetOption::new()
             .pane()
             .quiet()
-            .target_pane(pane)
+            .target_pane(target())
             .option("pane-border-format")
             .value(look)
             .build();
         let mut commands = vec![set("@throng_token", launch.token.to_owned()), title, look];
         if self.has_own_windows() {
-            let top =
-                SetOption::new().window().quiet().target_pane(pane).option("pane-border-status").value("top");
+            let top = SetOption::new()
+                .window()
+                .quiet()
+                .target_pane(target())
+                .option("pane-border-status")
+                .value("top");
             commands.push(top.build());
         }
-        match self.server.call(commands) {
+        let dressed = self.orders.place(Wish::Look { commands }, |picture| self.carry_out(picture));
+        match dressed {
             // Its agent has ended already, and the pane with it.
             Err(Error::Refused { answer, .. }) if is_passing(&answer) => Ok(()),
             dressed => dressed.map(drop),
@@ -337,22 +205,7 @@ impl Backend for TmuxPanes {
     /// A throwaway server, so that nothing of the user's is touched: a session, a split, a kill.
     fn try_out(&self) -> Result<String> {
         let socket = self.server.socket.with_extension(format!("try{}", std::process::id()));
-        let server = self.server.with_socket(&socket);
-        let sleep = |mut command: TmuxCommand<'static>| {
-            command.push_param("--").push_param("sleep").push_param("60");
-            command
-        };
-        let tried = (|| {
-            let session =
-                NewSession::new().detached().print().format("#{pane_id}").session_name("try").build();
-            let first = pane_id(&server.call([sleep(session)])?)?;
-            let split = SplitWindow::new().detached().print().format("#{pane_id}").target_pane(first).build();
-            pane_id(&server.call([sleep(split)])?)
-        })();
-        let ended = server.call([tmux_interface::KillServer::new().build()]);
-        let _ = std::fs::remove_file(&socket);
-        tried?;
-        ended?;
+        placing::try_out(&self.server.with_socket(&socket))?;
         Ok("split and killed a pane".to_owned())
     }
 }
