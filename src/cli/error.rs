@@ -83,7 +83,7 @@ impl From<store::Error> for Failure {
             store::Error::Damaged { .. }
             | store::Error::TeamExists(_)
             | store::Error::NameTaken { .. }
-            | store::Error::Verdict { .. }
+            | store::Error::LeadersWord { .. }
             | store::Error::KeyLost { .. }
             | store::Error::NotOurs(_) => 2,
             store::Error::NoTeam(_) | store::Error::NoTask { .. } => 3,

@@ -4,7 +4,7 @@
 use super::watch::takes_mail;
 use super::{control, observe_all};
 use crate::protocol::body::{Body, ShutdownRequest};
-use crate::protocol::{AgentName, Entry, names, timestamp};
+use crate::protocol::{AgentName, names, timestamp};
 use crate::store::{Doing, MemberRecord, Result, TeamStore};
 use crate::sys::process::Process;
 use nix::sys::signal::Signal;
@@ -61,16 +61,13 @@ pub(super) fn request(store: &TeamStore, agent: &AgentName, within: Duration) ->
     }
     let now = SystemTime::now();
     let id = format!("shutdown-{}@{agent}", timestamp::millis(now));
-    let request = Body::ShutdownRequest(ShutdownRequest {
+    let request = ShutdownRequest {
         request_id: id.clone(),
         from: names::LEAD.to_owned(),
         reason: Some("The team ends you: your work is over.".to_owned()),
         timestamp: timestamp::format(now),
-    });
-    let msg_id = uuid::Uuid::new_v4().to_string();
-    let mut entry = Entry::new(names::LEAD, &request.to_text(), &timestamp::format(now), &msg_id);
-    entry.summary = Some("please end".to_owned());
-    if let Err(e) = store.mailbox(agent).append(&entry) {
+    };
+    if let Err(e) = store.mailbox(agent).ask_to_end(request) {
         tracing::warn!(member = %agent, error = %e, "not asked to end");
         return Ok(Answer::Silent);
     }

@@ -4,9 +4,10 @@ use super::guard::{Replaced, Replacement, TRIES_MAX, lost};
 use super::queue::Turn;
 use super::spool::{Item, Waited};
 use super::{Error, Result, TeamStore};
+use crate::protocol::body::ShutdownRequest;
 use crate::protocol::layout::Fnv;
 use crate::protocol::signature::claims_to_lead;
-use crate::protocol::{AgentName, Body, Damage, Entry, Inbox, approval, inbox};
+use crate::protocol::{AgentName, Body, Damage, Entry, Inbox, approval, inbox, names};
 use crate::sys::atomic_file::{self, Stamp};
 use crate::sys::{failed, fault};
 use serde_json::json;
@@ -92,19 +93,35 @@ impl<'a> Mailbox<'a> {
 
     /// Adds a message. It counts as sent only when this returns.
     ///
-    /// The leader's is signed, if the owner can verify it; but no verdict: that is given by [`TeamStore::answer`] alone. If another process of ours is writing this file, the message is spooled and goes with the next write. A damaged
-    /// file is kept aside, once for each distinct damage, before it is replaced.
+    /// The leader's is signed, if the owner can verify it; but no word that is obeyed: a verdict is given by
+    /// [`TeamStore::answer`] alone, and asking to end is [`Mailbox::ask_to_end`]'s. If another process of ours is writing this
+    /// file, the message is spooled and goes with the next write. A damaged file is kept aside, once for each distinct
+    /// damage, before it is replaced.
     ///
     /// # Errors
-    /// The lock was not had in time, or the file could not be written, or it is the leader's verdict; then nothing was sent.
+    /// The lock was not had in time, or the file could not be written, or it is such a word; then nothing was sent.
     pub fn append(&self, entry: &Entry) -> Result<()> {
-        if claims_to_lead(&entry.from) && Body::may_be_verdict(&entry.text) {
-            return Err(Error::Verdict { to: self.agent.clone() });
+        if claims_to_lead(&entry.from)
+            && let Some(kind) = Body::leaders_kind(&entry.text)
+        {
+            return Err(Error::LeadersWord { to: self.agent.clone(), kind });
         }
         self.append_any(entry)
     }
 
-    /// The same for a verdict, too.
+    /// Asks the owner, in the leader's name, to end. It counts as sent only when this returns.
+    ///
+    /// # Errors
+    /// As [`Mailbox::append`].
+    pub fn ask_to_end(&self, request: ShutdownRequest) -> Result<()> {
+        let (id, time) = (uuid::Uuid::new_v4().to_string(), request.timestamp.clone());
+        let request = ShutdownRequest { from: names::LEAD.to_owned(), ..request };
+        let mut entry = Entry::new(names::LEAD, &Body::ShutdownRequest(request).to_text(), &time, &id);
+        entry.summary = Some("please end".to_owned());
+        self.append_any(&entry)
+    }
+
+    /// Adds a message, whatever it says.
     pub(super) fn append_any(&self, entry: &Entry) -> Result<()> {
         self.create()?;
         // Before it is spooled: whoever writes it for us could not.

@@ -64,11 +64,15 @@ pub enum Error {
         /// The member, as it is written there.
         name: String,
     },
-    /// A verdict that no answer to a request brings.
-    #[error("a verdict reaches {to} only as the answer to its request: 'throng approvals'")]
-    Verdict {
+    /// A word of the leader's that is obeyed, sent as a message.
+    #[error(
+        "a {kind} reaches {to} only by the verb for it: 'throng approvals' answers, 'throng stop {to}' asks to end"
+    )]
+    LeadersWord {
         /// For whom it was.
         to: AgentName,
+        /// What kind of message it was.
+        kind: &'static str,
     },
     /// The key for a member that was given the public half is gone: it would take what comes unsigned for forged.
     #[error(
