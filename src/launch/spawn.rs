@@ -1,7 +1,7 @@
 //! Spawning a member: proven, or undone step by step (B8).
 
 use super::start::{Start, start};
-use super::{Life, MemberView, control, observe, strays};
+use super::{Life, MemberView, control, observe, strays, watch};
 use crate::backend::{self, Backend};
 use crate::config::Config;
 use crate::config::plan::{MemberPlan, Word};
@@ -123,7 +123,12 @@ fn steps(spawn: &Spawn<'_>, launch: &str, done: &mut Vec<Done>) -> Result<PlaceR
     let in_turn = COUNTING.lock().unwrap_or_else(PoisonError::into_inner);
     let counting = Flock::acquire_within(&store.state().counting_lock(), COUNTING_TAKES_MAX)
         .map_err(failed("keep the limits"))?;
-    let members = observe(store).map_err(failed("look at the team"))?;
+    let rows = watch::rows(store).map_err(failed("look at the team"))?;
+    let members = match watch::others_at_most(store, &rows, agent) < spawn.manifest.limits.agents {
+        // However they are, there is room.
+        true => Vec::new(),
+        false => observe(store).map_err(failed("look at the team"))?,
+    };
     check_caps(store, agent, (spawn.manifest, spawn.config), &members)?;
     let _spawning = reserve(store, agent)?;
     check_open(store)?;
@@ -133,8 +138,7 @@ fn steps(spawn: &Spawn<'_>, launch: &str, done: &mut Vec<Done>) -> Result<PlaceR
     done.push(Done::LaunchFile);
     let path = store.write_launch(&file).map_err(failed("write its launch file"))?;
     // The name is reserved, so a row of it that is not of our making is another program's.
-    let mine =
-        members.iter().any(|m| m.name == *agent && m.row.as_ref().is_some_and(|r| r.joined_at.is_some()));
+    let mine = rows.iter().any(|(name, row)| name == agent && row.joined_at.is_some());
     fault::point("spawn:launch");
     let color = add_row(spawn, &cwd, if mine { Namesake::Ours } else { Namesake::Foreign })?;
     done.push(Done::Row);

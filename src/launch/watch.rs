@@ -167,12 +167,29 @@ pub struct MemberView {
 /// # Errors
 /// The team file's. A team that was put away has no rows, but its members' files are still there.
 pub fn observe(store: &TeamStore) -> crate::store::Result<Vec<MemberView>> {
-    let rows = match store.read_team() {
-        Ok(team) => team.teammates().map(|(name, row)| (name, row.clone())).collect(),
-        Err(crate::store::Error::NoTeam(_)) if store.state().dir().is_dir() => Vec::new(),
-        Err(e) => return Err(e),
-    };
-    Ok(with_rows(store, &rows))
+    Ok(with_rows(store, &rows(store)?))
+}
+
+/// The rows of the team file; none of a team that was put away.
+///
+/// # Errors
+/// The team file's.
+pub(super) fn rows(store: &TeamStore) -> crate::store::Result<Vec<(AgentName, Member)>> {
+    match store.read_team() {
+        Ok(team) => Ok(team.teammates().map(|(name, row)| (name, row.clone())).collect()),
+        Err(crate::store::Error::NoTeam(_)) if store.state().dir().is_dir() => Ok(Vec::new()),
+        Err(e) => Err(e),
+    }
+}
+
+/// How many members but `agent` there are at most, the dead among them: by names alone, which is far cheaper to tell than
+/// how each is.
+pub(super) fn others_at_most(store: &TeamStore, rows: &[(AgentName, Member)], agent: &AgentName) -> usize {
+    let planned = store.manifest().ok().flatten().map_or(Vec::new(), |m| m.planned);
+    let names = planned.into_iter().chain(rows.iter().map(|(name, _)| name.clone()));
+    let mut names: std::collections::HashSet<AgentName> = names.chain(store.names_with_files()).collect();
+    names.remove(agent);
+    names.len()
 }
 
 /// The same for those who end members: a team file that cannot be read hides nobody.

@@ -39,6 +39,9 @@ use tokio::task::JoinHandle;
 /// Longest time between two looks at the files and the process table.
 const POLL: Duration = Duration::from_secs(1);
 
+/// How many times the duration of a look is waited after it: a team that starts changes all the time, and needs the processors.
+const LOOK_PAUSES: u32 = 4;
+
 /// How long a zombie must have been there to be an orphan. A thread of ours that has just started a program may not get to
 /// its wait for a while on a busy machine.
 const ORPHAN_FOR: Duration = Duration::from_secs(5);
@@ -79,8 +82,7 @@ pub async fn lead(
     let (sender, mut events) = mpsc::unbounded_channel();
     files::wake_on_changes(&led.store, &sender);
     let mut actions = vec![Action::Look];
-    let (mut looking, mut look_again) = (None, false);
-    let mut mail_seen = Seen::default();
+    let mut looks = Looks::default();
     let mut orphans = Orphans::default();
     let mut changes = StateChanges::default();
     // A hook that is still asked must not hold up the end.
@@ -93,9 +95,7 @@ pub async fn lead(
                     tail.show(show);
                     return Ok(outcome);
                 }
-                // One look at a time; what changes meanwhile may have been missed by it.
-                Action::Look if looking.is_some() => look_again = true,
-                Action::Look => looking = Some(look_beside(&led, std::mem::take(&mut mail_seen), &sender)),
+                Action::Look => looks.begin(&led, &sender),
                 // A line in a file, in the order of the actions.
                 Action::Note(kind, fields) => led.store.note(kind, &fields),
                 Action::Deliver(entries) => {
@@ -124,14 +124,17 @@ pub async fn lead(
                 while wake.try_recv(&mut [0; 16]).is_ok() {}
                 Event::Woken
             }
-            () = tokio::time::sleep(state.next_look(Instant::now()).min(POLL)) => Event::Woken,
+            () = tokio::time::sleep(looks.pause()), if looks.is_put_off() => Event::Woken,
+            () = tokio::time::sleep(state.next_look(Instant::now()).min(POLL)) => {
+                tracing::debug!("nothing was heard: it looks all the same");
+                Event::Woken
+            }
         };
-        let has_seen = matches!(event, Event::Seen(_));
-        if let Some(look) = looking.take_if(|_| has_seen) {
-            mail_seen = look.await.unwrap_or_default();
+        if matches!(event, Event::Seen(_)) {
+            looks.ended().await;
         }
         actions = state.on(event, Instant::now());
-        if has_seen && std::mem::take(&mut look_again) {
+        if looks.is_due() && !actions.contains(&Action::Look) {
             actions.push(Action::Look);
         }
         tail.show(show);
@@ -232,17 +235,57 @@ fn retire_all(led: &Led, grace: Duration) -> Vec<launch::Retired> {
     end::retire_all(&led.store, grace, &led.config.environment)
 }
 
-/// Looks beside the loop and reports it as an event. Answers what the leader's inbox was like.
-fn look_beside(
-    led: &Arc<Led>,
-    mut mail_seen: Seen,
-    events: &mpsc::UnboundedSender<Event>,
-) -> JoinHandle<Seen> {
-    let (led, events) = (Arc::clone(led), events.clone());
-    tokio::task::spawn_blocking(move || {
-        let _ = events.send(Event::Seen(look(&led, &mut mail_seen)));
-        mail_seen
-    })
+/// Looks beside the loop: one at a time, and not too often; what changes meanwhile may have been missed by one that runs.
+#[derive(Default)]
+struct Looks {
+    running: Option<JoinHandle<(Seen, Duration)>>,
+    /// Another is wanted.
+    again: bool,
+    /// When it may be, at the earliest.
+    next: Option<Instant>,
+    /// What the leader's inbox was like.
+    mail_seen: Seen,
+}
+
+impl Looks {
+    /// Begins one, or puts it off. It is reported as an event.
+    fn begin(&mut self, led: &Arc<Led>, events: &mpsc::UnboundedSender<Event>) {
+        self.again = self.running.is_some() || !self.pause().is_zero();
+        if self.again {
+            return;
+        }
+        let (led, events, mut mail_seen) =
+            (Arc::clone(led), events.clone(), std::mem::take(&mut self.mail_seen));
+        self.running = Some(tokio::task::spawn_blocking(move || {
+            let begun = Instant::now();
+            let _ = events.send(Event::Seen(look(&led, &mut mail_seen)));
+            (mail_seen, begun.elapsed())
+        }));
+    }
+
+    /// Its event has come.
+    async fn ended(&mut self) {
+        if let Some(running) = self.running.take() {
+            let took;
+            (self.mail_seen, took) = running.await.unwrap_or_default();
+            self.next = Instant::now().checked_add((took * LOOK_PAUSES).min(POLL));
+        }
+    }
+
+    /// Time until the next may be.
+    fn pause(&self) -> Duration {
+        self.next.map_or(Duration::ZERO, |next| next.saturating_duration_since(Instant::now()))
+    }
+
+    /// Whether one waits for its time.
+    fn is_put_off(&self) -> bool {
+        self.again && self.running.is_none()
+    }
+
+    /// Whether one has waited and its time has come.
+    fn is_due(&self) -> bool {
+        self.is_put_off() && self.pause().is_zero()
+    }
 }
 
 /// What the files and the process table say now; of the leader's mail, what may have come since it was seen last.

@@ -6,7 +6,7 @@ use crate::sys::process::Process;
 use crate::sys::{atomic_file, flock};
 use serde::{Deserialize, Serialize};
 use std::fmt;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 /// A process as it is written down.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
@@ -245,13 +245,15 @@ impl TeamStore {
 
     /// Members that have a launch file, or are just being spawned.
     pub fn launching(&self) -> Vec<AgentName> {
-        let names = |dir: PathBuf, ending: &'static str| {
-            let entries = std::fs::read_dir(dir).into_iter().flatten();
-            entries
-                .filter_map(move |e| AgentName::new(e.ok()?.file_name().to_str()?.strip_suffix(ending)?).ok())
-        };
-        let spawning = names(self.state().members(), ".spawn").filter(|name| self.is_being_spawned(name));
-        names(self.state().launches(), ".json").chain(spawning).collect()
+        let spawning = names(&self.state().members(), ".spawn").filter(|name| self.is_being_spawned(name));
+        names(&self.state().launches(), ".json").chain(spawning).collect()
+    }
+
+    /// Everybody who has a file among our state, or had one.
+    pub fn names_with_files(&self) -> Vec<AgentName> {
+        let (members, launches) = (self.state().members(), self.state().launches());
+        let records = names(&members, ".json").chain(names(&members, ".spawn"));
+        records.chain(names(&launches, ".json")).collect()
     }
 
     /// Whether some process is just spawning this member.
@@ -263,4 +265,10 @@ impl TeamStore {
     pub fn is_tended(&self, agent: &AgentName) -> bool {
         flock::is_held(&self.state().member_lock(agent))
     }
+}
+
+/// The names of the files in `dir` that end so, without it.
+fn names(dir: &Path, ending: &'static str) -> impl Iterator<Item = AgentName> + use<> {
+    let entries = std::fs::read_dir(dir).into_iter().flatten();
+    entries.filter_map(move |e| AgentName::new(e.ok()?.file_name().to_str()?.strip_suffix(ending)?).ok())
 }

@@ -57,6 +57,10 @@ impl TmuxPanes {
     /// The session that panes go into, with its panes: the leader's, unless it is to be one of our own, or the leader's pane
     /// is gone. `None`: it is still to be made.
     fn look(&self) -> Result<Option<Picture>> {
+        // A team's own server starts with its first pane.
+        if self.is_own_server && !self.server.is_running() {
+            return Ok(None);
+        }
         let anchor = self.anchor.clone().filter(|_| self.placement != Placement::Session);
         for target in anchor.into_iter().chain([format!("={}:", self.session_name())]) {
             let answer = self.server.try_call([self.list(&target)])?.stdout;
