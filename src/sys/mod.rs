@@ -5,6 +5,8 @@
 pub mod atomic_file;
 pub mod fault;
 pub mod flock;
+#[cfg(target_os = "linux")]
+mod keeper;
 pub mod lock_dir;
 pub mod outlet;
 pub mod process;

@@ -81,7 +81,8 @@ pub enum Conversed {
 }
 
 /// Feeds a program some input and hears what it says, at most `limit` and as long as `is_wanted`; then its whole process
-/// group is killed. What it leaves running otherwise lives on. It dies with the calling thread. Output beyond 1 MiB is dropped.
+/// group is killed. What it leaves running otherwise lives on. When our process has ended, killed or not, the group is
+/// killed too. Output beyond 1 MiB is dropped.
 ///
 /// # Errors
 /// [`Error::Program`] when it cannot be run.
@@ -96,7 +97,7 @@ pub fn converse(
     command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped()).process_group(0);
     super::signals::let_all_through_in(&mut command);
     close_others(&mut command, None);
-    die_with_us(&mut command);
+    keep_in_group(&mut command);
     let mut child = command.spawn().map_err(fail)?;
     if let Some(mut pipe) = child.stdin.take() {
         // It may end without reading it all.
@@ -191,13 +192,15 @@ pub fn start_detached(mut command: Command, keep: Option<i32>) -> Result<()> {
     }
 }
 
-/// Has the kernel kill what `command` starts, but not what that starts, when this thread has ended, by a kill too.
+/// Puts a keeper between us and what `command` starts: the leader of its group, which ends as the program ended, and kills the
+/// whole group when our process has ended, by a kill too. The kernel alone would kill the program and not what that started.
 #[allow(unsafe_code)]
-fn die_with_us(command: &mut Command) {
-    // SAFETY: prctl is a bare system call.
+fn keep_in_group(command: &mut Command) {
+    // SAFETY: between fork and exec, and in the keeper, there are only system calls.
     #[cfg(target_os = "linux")]
     unsafe {
-        command.pre_exec(|| Ok(nix::sys::prctl::set_pdeathsig(nix::sys::signal::Signal::SIGKILL)?));
+        let parent = nix::unistd::getpid();
+        command.pre_exec(move || super::keeper::stand_between(parent).map_err(io::Error::from));
     }
     #[cfg(not(target_os = "linux"))]
     let _ = command;

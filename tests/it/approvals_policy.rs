@@ -238,6 +238,24 @@ fn a_hook_dies_with_its_leader_and_is_told_of_no_config_dir_that_nobody_named() 
 }
 
 #[test]
+fn what_a_hook_started_dies_with_a_killed_leader_too() {
+    let world = World::new();
+    let script = "sh -c 'echo $$ >below; exec sleep 601' & sleep 602 & echo $$ >asked; wait";
+    let approvals = hook(&world, script) + "hook_timeout = \"10m\"\n";
+    team_file(&world, &approvals, &[bash("perm-1-a", "bob", "ls")]);
+    let run = world.throng(["run", "t"]).start();
+    let pid = |file: &str| {
+        until_some("it runs", || std::fs::read_to_string(world.path(file)).ok()?.trim().parse::<i32>().ok())
+    };
+    let (hook, below) = (pid("t/asked"), pid("t/below"));
+    run.signal(nix::sys::signal::Signal::SIGKILL);
+    until("the hook and what it started are dead", || !is_running(hook) && !is_running(below));
+    run.wait();
+    world.throng(["down", "t", "--force"]).run();
+    until("no process is left", || world.processes().is_empty());
+}
+
+#[test]
 fn the_detached_leader_of_an_up_answers_by_the_same_policy() {
     let world = World::new();
     world.write("t/approve.sh", "grep -q plan && exit 0\nexit 2");
