@@ -2,6 +2,7 @@
 
 Usage: spawn.py THRONG. Prints one table; times are wall-clock milliseconds, medians of several runs.
 """
+import contextlib
 import datetime
 import json
 import os
@@ -31,12 +32,14 @@ def main():
     try:
         floor = bare_split(root, env)
         print(f"bare tmux split-window of `sleep`: {floor:.1f} ms each")
-        print(f"{'backend':10}{'members':>8}{'all ready, ms':>16}{'ms a member':>14}{'of the split':>14}{'down, ms':>12}")
-        for backend in ["process", "tmux"]:
+        print(f"{'backend':12}{'members':>8}{'all ready, ms':>16}{'ms a member':>14}{'of the split':>14}{'down, ms':>12}")
+        # Outside tmux the first member waits for the start of a server, as no bare split does.
+        for kind in ["process", "tmux", "inside tmux"]:
             for count in [1, 8, 32, 50]:
-                ready, down = team(root, env, backend, count)
+                with server(root, env, f"users{count}", kind == "inside tmux") as place:
+                    ready, down = team(root, env | place, kind.split()[-1], count)
                 each = ready / count
-                print(f"{backend:10}{count:8}{ready:16.1f}{each:14.1f}{each / floor:13.2f}x{down:12.1f}")
+                print(f"{kind:12}{count:8}{ready:16.1f}{each:14.1f}{each / floor:13.2f}x{down:12.1f}")
     finally:
         shutil.rmtree(root)
 
@@ -54,6 +57,18 @@ def bare_split(root, env):
         subprocess.run([*tmux, "select-layout", "tiled"], env=env, check=True)
     subprocess.run([*tmux, "kill-server"], env=env, check=True)
     return statistics.median(times)
+
+
+@contextlib.contextmanager
+def server(root, env, name, is_wanted):
+    """A user's server, and what tells a program that it is in its first pane."""
+    if not is_wanted:
+        yield {}
+        return
+    tmux = ["tmux", "-u", "-S", f"{root}/{name}", "-f", "/dev/null"]
+    subprocess.run([*tmux, "new-session", "-d", "-x", "200", "-y", "50", "sleep", "600"], env=env, check=True)
+    yield {"TMUX": f"{root}/{name},1,0", "TMUX_PANE": "%0"}
+    subprocess.run([*tmux, "kill-server"], env=env, check=True)
 
 
 def team(root, env, backend, count):

@@ -56,7 +56,7 @@ fn list(drivers: &Drivers, context: &mut Context) -> Result {
         .rows()
         .map(|(name, origin, row)| (name, origin.to_string(), row.program, row.tried, way(row.mail)));
     for (name, origin, program, tried, mail) in std::iter::once(own).chain(table) {
-        let path = driver::locate(&program, environment).ok();
+        let path = driver::locate(&program, &environment.cwd, environment).ok();
         let found = path.as_ref().map_or(format!("{program} not found"), |path| path.display().to_string());
         let short = tried.as_deref().map_or("untried", |text| text.lines().next().unwrap_or_default());
         rows.push(vec![name.to_owned(), origin.clone(), mail.to_owned(), found, short.to_owned()]);

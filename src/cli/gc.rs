@@ -55,6 +55,9 @@ pub fn gc(verb: &Gc, context: &mut Context) -> Result {
             context.out.line(format!("{word} {what}: {}", path.display()))?;
         }
     }
+    if only.is_none() && !verb.dry_run {
+        context.store.forget_births()?;
+    }
     if context.out.json {
         let list: Vec<_> = leftovers.iter().map(|(path, what)| json!({"path": path, "what": what})).collect();
         return context.out.json(&json!({"dry_run": verb.dry_run, "removed": list}));

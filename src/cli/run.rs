@@ -9,6 +9,7 @@ use super::trust::{Trust, settle};
 use crate::backend;
 use crate::config::plan::{BackendChoice, Word};
 use crate::config::{Drivers, Plan};
+use crate::driver;
 use crate::leader::{self, Led, Outcome, Person, State};
 use crate::protocol::timestamp;
 use crate::store::{KeepTasks, LeaderMode};
@@ -82,8 +83,22 @@ pub fn plan(start: &Start, context: &Context) -> Result<Plan> {
             plan.cwd.display()
         )));
     }
+    check_hook(&plan, context)?;
     settle(&plan.members, &plan.cwd, (&start.trust, context))?;
     Ok(plan)
+}
+
+/// A hook that is not there would deny everything, once it is asked.
+fn check_hook(plan: &Plan, context: &Context) -> Result {
+    let Some(hook) = &plan.approvals.hook else { return Ok(()) };
+    let program = hook.command.first().map_or("", String::as_str);
+    // Ours is on its PATH, wherever it lies.
+    if program != "throng"
+        && let Err(e) = driver::locate(program, &hook.cwd, &context.config.environment)
+    {
+        return Err(hook.error(&e.to_string()).into());
+    }
+    Ok(())
 }
 
 /// Makes the team of a file.

@@ -17,7 +17,8 @@ pub fn turns(_: &Turns, context: &mut Context) -> Result {
     let Some(entry) = &launch.entry else {
         return Err(Failure::usage("this member has no row in a table of drivers"));
     };
-    let program = driver::locate(&entry.program, &context.config.environment)
+    let environment = &context.config.environment;
+    let program = driver::locate(&entry.program, &environment.cwd, environment)
         .map_err(|e| Failure::not_started(e.to_string()))?;
     launch::turns::turns(&store, &launch, (entry, &program), &mut std::io::stdout())?;
     Ok(())

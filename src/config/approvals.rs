@@ -64,6 +64,17 @@ pub struct Hook {
     pub cwd: PathBuf,
     /// How long it may take, in milliseconds.
     pub timeout_ms: u64,
+    /// The team file, and the line in it, for who can tell what is wrong with it.
+    #[serde(skip)]
+    pub at: Option<(PathBuf, usize)>,
+}
+
+impl Hook {
+    /// An error at the place where the file names it.
+    pub fn error(&self, problem: &str) -> Error {
+        let (path, line) = self.at.clone().unwrap_or_default();
+        Error::TeamFile { path, line, problem: format!("hook: {problem}") }
+    }
 }
 
 /// What a rule answers.
@@ -167,6 +178,7 @@ pub(super) fn policy(source: &Source, file: &FileApprovals, dir: &Path) -> Resul
             command: command.get_ref().iter().map(|w| w.replace("{dir}", &dir.to_string_lossy())).collect(),
             cwd: dir.to_owned(),
             timeout_ms: u64::try_from(timeout.as_millis()).unwrap_or(u64::MAX),
+            at: Some((source.path.clone(), source.line(command.span().start))),
         }),
         None => None,
     };

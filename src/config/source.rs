@@ -28,9 +28,14 @@ impl Source {
 
     /// An error at a place of the text.
     pub(super) fn error(&self, span: Option<&Range<usize>>, problem: impl Into<String>) -> Error {
-        let end = span.map_or(0, |s| s.start).min(self.text.len());
-        let line = self.text.as_bytes()[..end].iter().filter(|b| **b == b'\n').count() + 1;
+        let line = self.line(span.map_or(0, |s| s.start));
         Error::TeamFile { path: self.path.clone(), line, problem: problem.into() }
+    }
+
+    /// The line of a byte, from 1.
+    pub(super) fn line(&self, byte: usize) -> usize {
+        let before = &self.text.as_bytes()[..byte.min(self.text.len())];
+        before.iter().filter(|b| **b == b'\n').count() + 1
     }
 
     /// A span of time; a bare number is seconds, with quotes or without.

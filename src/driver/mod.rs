@@ -156,12 +156,12 @@ fn surroundings(wanted: &Wanted<'_>) -> Result<(PathBuf, BTreeMap<String, String
     Ok((cwd, env))
 }
 
-/// Where a program of ours would be found, for showing.
+/// Where a program that we start ourselves in `cwd` would be found.
 ///
 /// # Errors
 /// Nowhere.
-pub fn locate(word: &str, environment: &Environment) -> Result<PathBuf, Error> {
-    find(word, &environment.cwd, environment.search_path())
+pub fn locate(word: &str, cwd: &Path, environment: &Environment) -> Result<PathBuf, Error> {
+    find(word, cwd, environment.search_path())
 }
 
 /// Finds a program as a shell would.
@@ -178,7 +178,7 @@ fn find(word: &str, cwd: &Path, path: &str) -> Result<PathBuf, Error> {
     let is_program =
         |p: &PathBuf| p.metadata().is_ok_and(|meta| meta.is_file() && meta.permissions().mode() & 0o111 != 0);
     let found = std::env::split_paths(path).map(|dir| cwd.join(dir).join(word)).find(is_program);
-    found.ok_or_else(|| missing(format!(" on the member's PATH ({path})")))
+    found.ok_or_else(|| missing(format!(" on PATH ({path})")))
 }
 
 #[cfg(test)]
@@ -189,7 +189,7 @@ mod tests {
     fn probe_q027_a_missing_program_is_told_before_anything_starts() {
         assert!(find("sh", Path::new("/"), "/usr/bin:/bin").unwrap().is_absolute());
         let error = find("no-such-program", Path::new("/"), "/usr/bin:/bin").unwrap_err().to_string();
-        assert_eq!(error, "there is no program 'no-such-program' on the member's PATH (/usr/bin:/bin)");
+        assert_eq!(error, "there is no program 'no-such-program' on PATH (/usr/bin:/bin)");
         assert!(find("./x", Path::new("/"), "/bin").unwrap_err().to_string().contains("in /"));
         assert!(
             find("/etc/passwd", Path::new("/"), "/bin")

@@ -363,7 +363,7 @@ mod tests {
     }
 
     fn with_hook() -> Policy {
-        let hook = approvals::Hook { command: vec!["h".into()], cwd: "/".into(), timeout_ms: 1000 };
+        let hook = approvals::Hook { command: vec!["h".into()], cwd: "/".into(), timeout_ms: 1000, at: None };
         Policy { hook: Some(hook), ..Policy::default() }
     }
 

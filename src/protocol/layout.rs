@@ -66,6 +66,11 @@ impl Layout {
         self.state_dir.join("ended")
     }
 
+    /// Locks of the names of teams that are just being made.
+    pub fn births(&self) -> PathBuf {
+        self.state_dir.join("births")
+    }
+
     /// A word that stands for one team of one state directory, in 16 hexadecimal digits.
     pub fn mark(&self, team: &TeamName) -> String {
         let mut hash = Fnv::new();

@@ -33,6 +33,7 @@ pub use team_file::KeepTasks;
 use crate::protocol::layout::TeamState;
 use crate::protocol::{AgentName, Layout, TeamName};
 use crate::sys;
+use crate::sys::flock::Flock;
 use std::path::PathBuf;
 use std::time::Duration;
 
@@ -155,6 +156,25 @@ impl Store {
         names.sort();
         names.dedup();
         names.iter().map(|name| self.team(name)).collect()
+    }
+
+    /// Removes the locks of the names that no team has, unless one is just being made.
+    ///
+    /// # Errors
+    /// The file system's.
+    pub fn forget_births(&self) -> Result<()> {
+        let births = self.layout.births();
+        for path in std::fs::read_dir(&births).into_iter().flatten().filter_map(|e| Some(e.ok()?.path())) {
+            let Some(name) = path.file_stem().and_then(|name| TeamName::new(name.to_str()?).ok()) else {
+                continue;
+            };
+            let Some(lock) = Flock::try_acquire(&path)? else { continue };
+            let team = self.team(&name);
+            if lock.is_of(&path) && !team.exists() && !team.state().dir().exists() {
+                sys::atomic_file::remove_optional(&path)?;
+            }
+        }
+        Ok(())
     }
 }
 

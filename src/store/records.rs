@@ -158,9 +158,16 @@ impl TeamStore {
     /// [`crate::sys::Error::LockBusy`] when another was at it all the time.
     pub fn hold_birth(&self) -> Result<Flock> {
         // Outside the folder that is put aside when a name is used again.
-        let births = self.layout.state_dir.join("births");
-        atomic_file::make_private_dir(&births)?;
-        Ok(Flock::acquire_within(&births.join(format!("{}.lock", self.name)), BIRTH_TAKES_MAX)?)
+        let births = self.layout.births();
+        let path = births.join(format!("{}.lock", self.name));
+        loop {
+            atomic_file::make_private_dir(&births)?;
+            let lock = Flock::acquire_within(&path, BIRTH_TAKES_MAX)?;
+            // It may have been removed between our opening and locking it.
+            if lock.is_of(&path) {
+                return Ok(lock);
+            }
+        }
     }
 
     /// Becomes the team's leader, if it has none.

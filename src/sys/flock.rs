@@ -1,10 +1,11 @@
-//! Our own locks: an advisory `flock` on a file that is never removed while somebody may hold it.
+//! Our own locks: an advisory `flock` on a file that is removed by its holder alone, if at all; then who takes it has to ask
+//! [`Flock::is_of`].
 //!
 //! The lock goes with the open file: it ends with the process, whatever way that ends.
 
 use super::{Error, Result, failed};
 use std::fs::{File, OpenOptions, TryLockError};
-use std::os::unix::fs::OpenOptionsExt;
+use std::os::unix::fs::{MetadataExt, OpenOptionsExt};
 use std::path::Path;
 use std::time::{Duration, Instant};
 
@@ -78,6 +79,13 @@ impl Flock {
             std::thread::sleep(pause.mul_f64(0.5 + fastrand::f64()));
             pause = (pause * 2).min(Duration::from_millis(5));
         }
+    }
+
+    /// Whether the file at `path` is the locked one.
+    pub fn is_of(&self, path: &Path) -> bool {
+        let ours = self.0.metadata().map(|meta| (meta.dev(), meta.ino()));
+        let there = path.metadata().map(|meta| (meta.dev(), meta.ino()));
+        matches!((ours, there), (Ok(ours), Ok(there)) if ours == there)
     }
 
     /// The locked file, to hand the lock on to a child that inherits the descriptor.

@@ -157,18 +157,45 @@ fn a_hook_that_times_out_fails_is_missing_or_prints_garbage_denies_and_says_so()
         let world = World::new();
         let mut approvals = hook(&world, script);
         if script.is_empty() {
-            approvals = approvals.replace("\"sh\", ", "\"./no-such\", ");
+            approvals = approvals.replace("\"sh\", \"{dir}/approve.sh\"", "\"./gone\"");
         }
         if script.starts_with("sleep") {
             approvals += "hook_timeout = \"200ms\"\n";
         }
         team_file(&world, &approvals, &[bash("perm-1-a", "bob", "ls")]);
+        if script.is_empty() {
+            // It is there when the team starts, and not when it is asked.
+            std::fs::copy("/bin/true", world.path("t/gone")).unwrap();
+            world.write("t/bob.sh", format!("rm $THRONG_DIR/gone\n{}", world.read("t/bob.sh")));
+        }
         let (outcome, answers) = run(&world);
         outcome.code(7).complains(why).says(why);
         assert_eq!(answers[0]["subtype"], "error", "{why}");
         assert!(answers[0]["error"].as_str().unwrap().contains(why), "{why}: {}", answers[0]["error"]);
         world.assert_nothing_left();
     }
+}
+
+#[test]
+fn a_hook_that_is_not_there_is_refused_before_anything_starts() {
+    let world = World::new();
+    for (hook, why) in [
+        ("[\"./no-such\"]", "there is no program './no-such' in "),
+        ("[\"no-such-hook\", \"x\"]", "there is no program 'no-such-hook' on PATH"),
+        ("[\"{dir}/bob.sh\"]", "it is there, but cannot be executed"),
+    ] {
+        team_file(&world, &format!("\n[approvals]\nhook = {hook}\n"), &[bash("perm-1-a", "bob", "ls")]);
+        for verb in ["run", "up"] {
+            let refused = world.throng([verb, "t"]).run();
+            refused.code(2).complains("t/team.toml:5: hook: ").complains(why);
+        }
+        assert!(!world.team("t").dir().exists());
+    }
+    // The program that members have on their PATH is the hook's, too.
+    team_file(&world, "[approvals]\nhook = [\"throng\", \"--version\"]\n", &[]);
+    world.write("t/bob.sh", "true");
+    world.throng(["run", "t"]).run().ok();
+    world.assert_nothing_left();
 }
 
 #[test]
