@@ -42,13 +42,15 @@ pub struct Status {
 pub fn status(verb: &Status, context: &mut Context) -> Result {
     let store = context.team()?;
     let name = verb.name.as_ref().map(|name| agent(name, &store)).transpose()?;
-    let mut all = all_records(&store)?;
+    let found = all_records(&store)?;
+    let mut all = found.records.clone();
     let is_of = |r: &Record, name: &AgentName| r.sent.to == name.as_str() || r.sent.from == name.as_str();
     all.retain(|r| name.as_ref().is_none_or(|name| is_of(r, name)));
     all.retain(|r| !verb.dead || r.state == State::Dead);
     if context.out.json {
         let messages: Vec<Value> = all.iter().map(as_json).collect();
-        return context.out.json(&json!({"team": store.name(), "messages": messages}));
+        context.out.json(&json!({"team": store.name(), "messages": messages}))?;
+        return found.check();
     }
     let is_done = |r: &Record| matches!(r.state, State::Delivered | State::Answered);
     let done = all.iter().filter(|r| is_done(r)).count();
@@ -60,14 +62,15 @@ pub fn status(verb: &Status, context: &mut Context) -> Result {
         !is_hidden
     });
     if all.is_empty() {
-        return context.out.line(if verb.dead { "no dead letters" } else { "no messages" });
+        context.out.line(if verb.dead { "no dead letters" } else { "no messages" })?;
+        return found.check();
     }
     let rows: Vec<Vec<String>> = all.iter().map(|r| row(r, context)).collect();
     context.out.table(&rows)?;
     if left_out > 0 {
         context.out.line(format!("{left_out} older ones were delivered: see them with --all"))?;
     }
-    Ok(())
+    found.check()
 }
 
 fn row(record: &Record, context: &Context) -> Vec<String> {
@@ -95,21 +98,45 @@ fn as_json(record: &Record) -> Value {
     })
 }
 
-/// Every message of a team, the oldest first.
-pub fn all_records(store: &TeamStore) -> Result<Vec<Record>> {
-    let Deliveries { journal, inboxes } = store.deliveries()?;
+/// The messages of a team.
+pub struct All {
+    /// The oldest first, but for those to inboxes that cannot be read.
+    pub records: Vec<Record>,
+    /// Inboxes that cannot be read, and why.
+    pub unreadable: Vec<(AgentName, String)>,
+}
+
+impl All {
+    /// An error for the inboxes that could not be read, once the others have been shown.
+    pub fn check(&self) -> Result {
+        match self.unreadable.is_empty() {
+            true => Ok(()),
+            false => {
+                let whys: Vec<&str> = self.unreadable.iter().map(|(_, why)| why.as_str()).collect();
+                Err(Failure::usage(whys.join("\n  ")))
+            }
+        }
+    }
+}
+
+/// Every message of a team.
+pub fn all_records(store: &TeamStore) -> Result<All> {
+    let Deliveries { journal, inboxes, unreadable } = store.deliveries()?;
     let members = launch::observe(store)?;
     let recipient = |name: &str| {
         let ours = AgentName::new(name).is_ok_and(|name| store.is_read_by_ours(&name));
         let has_ended = members.iter().any(|m| m.name.as_str() == name && !m.life.is_alive());
         Recipient { removes: !ours, has_ended }
     };
-    Ok(records(&journal, &inboxes, recipient))
+    let mut records = records(&journal, &inboxes, recipient);
+    // It may wait there still.
+    records.retain(|r| !unreadable.iter().any(|(name, _)| r.sent.to == name.as_str()));
+    Ok(All { records, unreadable })
 }
 
 /// The id of the message that a word means: itself, or its beginning.
 pub fn message_id(word: &str, store: &TeamStore) -> Result<String> {
-    let all = all_records(store)?;
+    let all = all_records(store)?.records;
     let mut found: Vec<&str> = all.iter().map(|r| r.sent.id.as_str()).filter(|id| *id == word).collect();
     if found.is_empty() && word.len() >= ID_CHARS_MIN {
         found = all.iter().map(|r| r.sent.id.as_str()).filter(|id| id.starts_with(word)).collect();
@@ -140,18 +167,24 @@ pub struct Mail {
     pub oldest: Option<String>,
     /// It is idle.
     pub idle: Option<Idle>,
+    /// Why it cannot be read, if it cannot.
+    pub trouble: Option<String>,
 }
 
 impl Mail {
     /// That of one agent.
     pub fn of(name: &AgentName, store: &TeamStore, records: &[Record]) -> Mail {
-        let unread = store.mailbox(name).unread().map_or(Vec::new(), |unread| unread.entries);
+        let (unread, trouble) = match store.mailbox(name).unread() {
+            Ok(unread) => (unread.entries, None),
+            Err(e) => (Vec::new(), Some(e.to_string())),
+        };
         let sent = |e: &Entry| timestamp::parse(&e.timestamp);
         let oldest = unread.iter().filter(|e| sent(e).is_some()).min_by_key(|e| sent(e));
         Mail {
             unread: unread.len(),
             oldest: oldest.map(|e| e.timestamp.clone()),
             idle: idle(name.as_str(), AgentName::lead().as_str(), records),
+            trouble,
         }
     }
 
@@ -163,6 +196,9 @@ impl Mail {
 
     /// `2 unread, oldest 75 s`.
     pub fn words(&self) -> String {
+        if self.trouble.is_some() {
+            return "mail unreadable".to_owned();
+        }
         let oldest = self.oldest.as_ref().map_or(String::new(), |time| format!(", oldest {}", age(time)));
         format!("{} unread{oldest}", self.unread)
     }

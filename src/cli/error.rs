@@ -165,6 +165,19 @@ impl Failure {
             Failure::ReaderGone => 0,
         }
     }
+
+    /// What its exit code means, in a word.
+    pub fn kind(&self) -> &'static str {
+        match self.code() {
+            2 => "usage",
+            3 => "missing",
+            4 => "locked",
+            5 => "not_started",
+            7 => "unanswered",
+            124 => "timed_out",
+            _ => "failed",
+        }
+    }
 }
 
 /// The verdict over a run. Several at once: signal, did not start, timed out, nobody to answer, failed or stalled; the

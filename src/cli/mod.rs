@@ -42,6 +42,7 @@ use crate::config::{Config, Environment, Flags};
 use clap::{Args, CommandFactory, Parser, Subcommand};
 use context::Context;
 use error::{EXIT_CODES, Failure, Result};
+use serde_json::json;
 use std::ffi::OsString;
 use std::io::Write;
 use std::process::ExitCode;
@@ -63,7 +64,7 @@ struct Shared {
     /// The team (default: $THRONG_TEAM, else the only one that runs; for run and up the file's)
     #[arg(long, global = true, value_name = "NAME", help_heading = "For every verb")]
     team: Option<String>,
-    /// JSON instead of text: one object, or one event a line
+    /// JSON instead of text: one object, or one event a line; an error is an object on standard error
     #[arg(long, global = true, help_heading = "For every verb")]
     json: bool,
     /// Log to cli.log.jsonl in the state directory: error, warn, info, debug, trace, or a filter (default: $THRONG_LOG)
@@ -131,28 +132,54 @@ enum Verb {
 
 /// Runs the program with these arguments.
 pub fn main(args: impl IntoIterator<Item = OsString>) -> ExitCode {
-    let cli = match Cli::try_parse_from(args) {
+    let args: Vec<OsString> = args.into_iter().collect();
+    let cli = match Cli::try_parse_from(&args) {
         Ok(cli) => cli,
+        Err(e) if e.use_stderr() && asks_for_json(&args) => {
+            let text = e.to_string();
+            let message = text.trim().trim_start_matches("error: ");
+            return fail(&Failure::usage(message), Form::Json);
+        }
         Err(e) => {
             // Help and version are answers, not errors; a closed pipe is fine for both.
             return match e.print() {
                 Err(broken) if broken.kind() != std::io::ErrorKind::BrokenPipe => {
-                    fail(&Failure::from(broken))
+                    fail(&Failure::from(broken), Form::Text)
                 }
                 _ => ExitCode::from(if e.use_stderr() { 2 } else { 0 }),
             };
         }
     };
-    start(cli).map_or_else(|failure| fail(&failure), |()| ExitCode::SUCCESS)
+    let form = if cli.shared.json { Form::Json } else { Form::Text };
+    start(cli).map_or_else(|failure| fail(&failure, form), |()| ExitCode::SUCCESS)
+}
+
+/// Whether a command line that cannot be parsed asks for JSON.
+fn asks_for_json(args: &[OsString]) -> bool {
+    args.iter().take_while(|word| *word != "--").any(|word| word == "--json")
+}
+
+/// How an error is said.
+#[derive(Clone, Copy, PartialEq)]
+enum Form {
+    Text,
+    Json,
 }
 
 /// Says what went wrong, and how the process is to end.
-fn fail(failure: &Failure) -> ExitCode {
+fn fail(failure: &Failure, form: Form) -> ExitCode {
     match failure {
         Failure::Signal(signal) => crate::sys::signals::die_of(*signal),
-        Failure::Code(_, message) if !message.is_empty() => {
+        Failure::Code(code, message) if !message.is_empty() => {
+            let said = match form {
+                Form::Text => format!("throng: {message}"),
+                Form::Json => {
+                    json!({"error": {"exit_code": code, "kind": failure.kind(), "message": message}})
+                        .to_string()
+                }
+            };
             // Where even that cannot be said, the code says it.
-            let _ = writeln!(std::io::stderr(), "throng: {message}");
+            let _ = writeln!(std::io::stderr(), "{said}");
         }
         _ => {}
     }

@@ -44,6 +44,8 @@ struct Picture {
     /// What waits for the leader.
     lead: Mail,
     dead_letters: usize,
+    /// What could not be read: of it nothing is shown.
+    trouble: Vec<String>,
     alarm_after: Duration,
 }
 
@@ -51,7 +53,12 @@ struct Picture {
 pub fn status(verb: &Status, context: &mut Context) -> Result {
     let store = context.team()?;
     if !verb.watch {
-        return show(&look(verb, &store)?, &store, &mut context.out);
+        let picture = look(verb, &store)?;
+        show(&picture, &store, &mut context.out)?;
+        return match picture.trouble.is_empty() {
+            true => Ok(()),
+            false => Err(Failure::usage(picture.trouble.join("\n  "))),
+        };
     }
     let inboxes = store.layout().inboxes(store.name());
     let watch = DirWatch::new(&[&store.state().members(), &inboxes, store.tasks().dir()]);
@@ -89,10 +96,15 @@ fn look(verb: &Status, store: &TeamStore) -> Result<Picture> {
     if manifest.is_none() && !store.exists() {
         return Err(Failure::missing(format!("there is no team '{}'", store.name())));
     }
-    let records = delivery::all_records(store)?;
+    let delivery::All { records, unreadable } = delivery::all_records(store)?;
+    let mut trouble: Vec<String> = unreadable.into_iter().map(|(_, why)| why).collect();
     let mail = |name: &AgentName| Mail::of(name, store, &records);
     let tasks = store.tasks().survey();
-    let asked = leader::asked(store, &members)?.into_iter().filter(Asked::is_open);
+    let asked = leader::asked(store, &members).unwrap_or_else(|e| {
+        trouble.extend(Some(e.to_string()).filter(|why| !trouble.contains(why)));
+        Vec::new()
+    });
+    let asked = asked.into_iter().filter(Asked::is_open);
     Ok(Picture {
         progress: members.iter().filter_map(|m| Some((m.name.clone(), store.progress(&m.name)?))).collect(),
         asking: asked.map(|asked| asked.approval.from).collect(),
@@ -102,6 +114,7 @@ fn look(verb: &Status, store: &TeamStore) -> Result<Picture> {
         lost: super::task::lost(&tasks),
         tasks: tasks.tasks,
         lead: mail(&AgentName::lead()),
+        trouble,
         dead_letters: records.iter().filter(|r| r.state == State::Dead).count(),
         alarm_after: verb.alarm_after,
     })
@@ -126,6 +139,7 @@ fn as_json(picture: &Picture, store: &TeamStore) -> Value {
         "dead_letters": picture.dead_letters,
         "approvals": picture.asking.len(),
         "tasks_trouble": picture.lost,
+        "mail_trouble": picture.trouble,
         "members": members,
         "tasks": {
             "all": picture.tasks.len(),
@@ -238,6 +252,9 @@ fn show(picture: &Picture, store: &TeamStore, out: &mut Out) -> Result {
     }
     if let Some(lost) = &picture.lost {
         out.line(out.paint(Paint::Red, lost))?;
+    }
+    if picture.lead.trouble.is_some() {
+        out.line(out.paint(Paint::Red, &format!("mail for you: {}", picture.lead.words())))?;
     }
     if picture.lead.unread > 0 {
         let is_late = picture.lead.is_late(picture.alarm_after);

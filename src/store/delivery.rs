@@ -18,6 +18,8 @@ pub struct Deliveries {
     pub journal: Vec<Line>,
     /// Every inbox with its messages.
     pub inboxes: Vec<(AgentName, Vec<Entry>)>,
+    /// Those that cannot be read, and why: nothing is known of what waits in them.
+    pub unreadable: Vec<(AgentName, String)>,
 }
 
 impl TeamStore {
@@ -69,7 +71,7 @@ impl TeamStore {
     /// The journal and all inboxes as they are. Of a team that has ended, the inboxes as they were at its end.
     ///
     /// # Errors
-    /// The file system's. A damaged inbox has no messages here; its owner is told when reading it.
+    /// The file system's for the journal. A damaged inbox has no messages here; its owner is told when reading it.
     pub fn deliveries(&self) -> Result<Deliveries> {
         let mut journal = lines(&self.state().old_journal())?;
         journal.extend(lines(&self.state().journal())?);
@@ -77,12 +79,16 @@ impl TeamStore {
             true => (true, self.layout.inboxes(&self.name)),
             false => (false, self.state().last_files().join("team/inboxes")),
         };
-        let mut inboxes = Vec::new();
+        let (mut inboxes, mut unreadable) = (Vec::new(), Vec::new());
         for (agent, path) in inbox_files(&dir) {
-            let entries = if there { self.mailbox(&agent).entries()?.entries } else { entries(&path)? };
-            inboxes.push((agent, entries));
+            let read =
+                if there { self.mailbox(&agent).entries().map(|all| all.entries) } else { entries(&path) };
+            match read {
+                Ok(entries) => inboxes.push((agent, entries)),
+                Err(e) => unreadable.push((agent, e.to_string())),
+            }
         }
-        Ok(Deliveries { journal, inboxes })
+        Ok(Deliveries { journal, inboxes, unreadable })
     }
 
     /// Whether a process of ours reads this inbox: it marks what it has read, and does not remove it.

@@ -25,6 +25,7 @@ mod disk;
 mod driver_turns;
 mod drivers;
 mod ending;
+mod errors;
 mod example;
 mod faults;
 mod fuzz;

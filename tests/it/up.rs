@@ -272,6 +272,9 @@ fn probe_f12_gc_removes_what_ended_and_crashed_teams_left_and_nothing_else() {
         assert!(!world.team(team).state_dir().exists() && !world.team(team).dir().exists(), "{team}");
     }
     assert_eq!(fs::read_dir(world.state_dir().join("ended")).map_or(0, Iterator::count), 0);
+    let births = fs::read_dir(world.state_dir().join("births")).unwrap();
+    let births: Vec<_> = births.map(|e| e.unwrap().file_name()).collect();
+    assert_eq!(births, ["alive.lock"], "names that no team has need no lock");
     assert_eq!(world.team("alive").member_state("a"), "ready");
     assert!(world.team("foreign").config_path().exists());
     world.throng(["gc"]).run().ok().prints("nothing to remove\n");
