@@ -146,7 +146,7 @@ fn variable(text: &str) -> std::result::Result<(String, Option<String>), String>
 pub fn spawn(verb: &Spawn, context: &mut Context) -> Result {
     let name = AgentName::for_member(&verb.name)?;
     let here = context.config.environment.cwd.clone();
-    let member = verb.member(&name, &Drivers::read(&context.config.environment)?)?;
+    let member = verb.member(&name, &drivers(context)?)?;
     settle(std::slice::from_ref(&member), &here, (&verb.trust, context))?;
     let (store, manifest, is_new) = home(verb, &member, context)?;
     let (backend, reason) = match verb.backend {
@@ -190,13 +190,27 @@ pub fn spawn(verb: &Spawn, context: &mut Context) -> Result {
     context.out.line(format!("{name} is ready in team {}: {pid}{at}", store.name()))
 }
 
+/// The drivers that a member of the team may have: its team file's, too.
+fn drivers(context: &Context) -> Result<Drivers> {
+    let all = Drivers::read(&context.config.environment)?;
+    // A team that is not there yet has none of its own.
+    let Ok(store) = team(context) else { return Ok(all) };
+    let manifest = store.manifest()?.filter(|manifest| manifest.ended.is_none());
+    Ok(manifest.map_or(all.clone(), |manifest| all.with(&manifest.drivers, &store.state().manifest())))
+}
+
+/// The team that is meant, whether or not it is there.
+fn team(context: &Context) -> Result<TeamStore> {
+    match &context.config.team {
+        Some(name) => Ok(context.store.team(name).at_home()),
+        None => context.team(),
+    }
+}
+
 /// The team to spawn into. A team that is named and not there is made.
 fn home(verb: &Spawn, member: &MemberPlan, context: &Context) -> Result<(TeamStore, Manifest, IsNew)> {
     let not_ours = |team: &TeamName| Failure::usage(format!("team '{team}' was not made by throng"));
-    let store = match &context.config.team {
-        Some(name) => context.store.team(name).at_home(),
-        None => context.team()?,
-    };
+    let store = team(context)?;
     if store.exists() {
         let manifest = store.manifest()?.ok_or_else(|| not_ours(store.name()))?;
         return Ok((store, manifest, IsNew::No));
@@ -229,6 +243,7 @@ pub fn empty_plan(store: &TeamStore, context: &Context) -> Plan {
         on_leader_death: LeaderDeath::Keep,
         limits: Limits::default(),
         approvals: Policy::default(),
+        drivers: BTreeMap::new(),
         members: Vec::new(),
         tasks: Vec::new(),
     }

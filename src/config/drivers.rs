@@ -265,6 +265,9 @@ impl std::fmt::Display for Origin {
     }
 }
 
+/// Rows, by name, as files have them: for keeping, and for adding again.
+pub type Rows = BTreeMap<String, Table>;
+
 /// All that is known.
 #[derive(Debug, Clone, Default)]
 pub struct Drivers {
@@ -284,6 +287,21 @@ impl Drivers {
             drivers.add_file(&Source::read(&path)?)?;
         }
         Ok(drivers)
+    }
+
+    /// The rows that a file has a part in.
+    pub(super) fn rows_of(&self, path: &Path) -> Rows {
+        let is_its = |origin: &Origin| *origin == Origin::File(path.to_owned());
+        let own = self.rows.iter().filter(|(_, (_, origin))| is_its(origin));
+        own.map(|(name, (table, _))| (name.clone(), table.clone())).collect()
+    }
+
+    /// With the rows of a team, which go before all others.
+    #[must_use]
+    pub fn with(mut self, team: &Rows, origin: &Path) -> Drivers {
+        let origin = Origin::File(origin.to_owned());
+        self.rows.extend(team.iter().map(|(name, table)| (name.clone(), (table.clone(), origin.clone()))));
+        self
     }
 
     /// The built-in table alone.

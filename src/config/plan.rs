@@ -4,6 +4,7 @@ pub use super::member::{AgentOptions, CLAUDE, COMMAND, MemberPlan, THRONG};
 pub use super::word::{BackendChoice, LeaderDeath, PermissionMode, Placement, Restart, Word};
 
 use super::approvals::{self, FileApprovals, Policy};
+use super::drivers::Rows;
 use super::source::Source;
 use super::word::words;
 use super::{Drivers, Error, member};
@@ -48,6 +49,8 @@ pub struct Plan {
     pub limits: Limits,
     /// Who answers what members ask.
     pub approvals: Policy,
+    /// The drivers of its own.
+    pub drivers: Rows,
     /// Members in the file's order.
     pub members: Vec<MemberPlan>,
     /// Tasks in the file's order.
@@ -181,6 +184,7 @@ impl Plan {
             on_leader_death: word(&source, "on_leader_death", file.team.on_leader_death.as_ref())?,
             cwd: dir.join(file.team.cwd.as_deref().unwrap_or(Path::new("."))).components().collect(),
             approvals: approvals::policy(&source, &file.approvals, &dir)?,
+            drivers: drivers.rows_of(&path),
             dir,
             limits,
             members,

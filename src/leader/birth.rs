@@ -127,6 +127,7 @@ fn make(
             memory_free_mb: plan.limits.memory_free_mb,
         },
         approvals: plan.approvals.clone(),
+        drivers: plan.drivers.clone(),
         home: home.backend.home(),
         placement: plan.placement.word().to_owned(),
     };

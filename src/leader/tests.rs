@@ -44,6 +44,7 @@ fn plan(members: &[(&str, Restart)]) -> Plan {
         on_leader_death: LeaderDeath::Keep,
         limits: Limits::default(),
         approvals: Policy::default(),
+        drivers: Default::default(),
         members: members.iter().map(member).collect(),
         tasks: Vec::new(),
     }

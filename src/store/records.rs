@@ -2,6 +2,7 @@
 
 use super::{Error, ProcessRecord, Result, TeamStore};
 use crate::config::approvals::Policy;
+use crate::config::drivers::Rows;
 use crate::protocol::AgentName;
 use crate::sys::flock::{self, Flock};
 use crate::sys::process::Process;
@@ -70,6 +71,9 @@ pub struct Manifest {
     /// Who answers what its members ask.
     #[serde(default)]
     pub approvals: Policy,
+    /// The drivers of its team file, for members that are added.
+    #[serde(default, skip_serializing_if = "Rows::is_empty")]
+    pub drivers: Rows,
     /// Where its members live.
     pub home: HomeRecord,
     /// `pane`, `window` or `session`.

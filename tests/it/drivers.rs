@@ -439,6 +439,35 @@ end = "/exit"
 }
 
 #[test]
+fn a_member_that_is_added_may_have_a_driver_of_the_teams_file() {
+    let world = World::new();
+    let log = world.path("log.jsonl");
+    let mine = format!(
+        "[driver.mine]\nprogram = \"python3\"\nargs = [{:?}, \"screen\", \"--log\", {log:?}]\nidle = ['^>']\nworking = ['esc to interrupt']\n",
+        fake("typed_agent.py")
+    );
+    let member = "[team]\nname = \"t\"\n[[member]]\nname = \"a\"\ncommand = [\"sleep\", \"600\"]\n";
+    let file = world.write("team.toml", format!("{member}{mine}"));
+    world.throng(["up", "team.toml", "--backend", "process"]).run().ok();
+    // It is the team's own, whatever becomes of the file.
+    fs::remove_file(file).unwrap();
+    world.throng(["spawn", "f", "--team", "t", "--driver", "mine", "--prompt", "hello"]).run().ok();
+    assert!(until_got(&world, 1)[0].contains("hello"));
+    let launch = fs::read_to_string(world.team("t").state_dir().join("launch/f.json")).unwrap();
+    assert!(launch.contains("esc to interrupt"));
+    let other = world.throng(["spawn", "g", "--team", "t", "--driver", "mien", "--prompt", "hello"]).run();
+    other.code(2).complains("did you mean 'mine'?");
+    world
+        .throng(["spawn", "g", "--team", "u", "--driver", "mine"])
+        .run()
+        .code(2)
+        .complains("unknown driver 'mine'");
+    world.throng(["down", "t"]).run().ok();
+    world.throng(["spawn", "f", "--team", "t", "--driver", "mine"]).run().code(2).complains("unknown driver");
+    world.assert_nothing_left();
+}
+
+#[test]
 fn the_table_is_listed_and_shown_and_mistakes_in_it_are_named() {
     let world = World::new();
     world.throng(["drivers"]).run().ok().says("codex").says("built-in").says("claude");
