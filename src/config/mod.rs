@@ -6,12 +6,14 @@ mod environment;
 mod member;
 pub mod model;
 pub mod plan;
+pub mod settings;
 mod source;
 mod word;
 
 pub use drivers::Drivers;
 pub use environment::{Environment, redacted};
 pub use plan::Plan;
+pub use settings::Settings;
 
 use crate::protocol::{AgentName, Layout, NameError, TeamName};
 use std::path::PathBuf;
@@ -37,6 +39,16 @@ pub enum Error {
         path: PathBuf,
         /// The system's answer.
         source: std::io::Error,
+    },
+    /// A settings file that is not right.
+    #[error("{}: {}{problem}", path.display(), if field.is_empty() { String::new() } else { format!("{field}: ") })]
+    Settings {
+        /// The file.
+        path: PathBuf,
+        /// The field, with dots; empty: the whole file.
+        field: String,
+        /// What is wrong and the way out.
+        problem: String,
     },
     /// A name that is none.
     #[error(transparent)]

@@ -6,7 +6,7 @@ use super::state::Action;
 use crate::config::approvals::{Nobody, Policy};
 use crate::hooks::Said;
 use crate::launch::{Life, MemberView};
-use crate::permission::{Decision, judge};
+use crate::permission::approvals::{Decision, judge};
 use crate::protocol::approval::{Ask, Terms, Verdict};
 use crate::protocol::{TeamName, timestamp};
 use crate::store::{self, Approval, By, Given, TeamStore};

@@ -2,7 +2,7 @@
 //! For a yes that is not enough: text that a shell, a file system or a URL reads as something else than it looks must not
 //! slip through, so each kind of argument has its own rule.
 
-use super::shell;
+use super::forms::{Fit, line_may_run};
 
 /// What an argument is.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -44,7 +44,8 @@ impl Argument {
         match self {
             Argument::Command => {
                 let is_end = |c: char| ";&|<>`$(){}\n\r\"'".contains(c);
-                text.split(is_end).any(|piece| glob(pattern, piece.trim())) || shell::may_run(pattern, text)
+                text.split(is_end).any(|piece| glob(pattern, piece.trim()))
+                    || line_may_run(text, &|form| glob(pattern, form)) != Fit::No
             }
             Argument::Path => may_lead_to(pattern, text),
             Argument::Host => glob(&plain_host(pattern), &plain_host(text)),

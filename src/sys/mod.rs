@@ -7,6 +7,7 @@ pub mod fault;
 pub mod flock;
 #[cfg(target_os = "linux")]
 mod keeper;
+pub mod links;
 pub mod lock_dir;
 pub mod outlet;
 pub mod process;
