@@ -6,6 +6,7 @@ use serde_json::Value;
 use std::path::Path;
 use throng::config::Drivers;
 use throng::config::plan::Plan;
+use throng::permission::shell;
 use throng::protocol::inbox::{self, Inbox};
 use throng::protocol::{Body, Entry, Task, Team, body};
 
@@ -157,4 +158,49 @@ pub fn plan(bytes: &[u8], scratch: &Path) -> String {
                 .collect()
         }
     }
+}
+
+/// A command line. `refused` says whether `bash -n` refuses a text; it is asked only where the answer matters.
+pub fn shell_line(bytes: &[u8], refused: impl Fn(&str) -> bool) -> String {
+    let text = String::from_utf8_lossy(bytes);
+    let script = shell::parse(&text);
+    assert_eq!(shell::parse(&text), script);
+    if script.unsure.is_none() {
+        assert!(!refused(&text), "bash -n refuses it, and it counts as certain: {text:?}");
+    }
+    for command in &script.commands {
+        let words: Option<Vec<&str>> =
+            command.words.iter().map(|word| word.is_literal().then_some(word.text.as_str())).collect();
+        let Some(words) = words.filter(|words| !words.is_empty()) else { continue };
+        // Quoted by somebody else, the same words come out.
+        let Ok(quoted) = shlex::try_join(words.iter().copied()) else { continue };
+        // In the first place some words are none: `if`, `A=b`.
+        let quoted = format!("x {quoted}");
+        let again = shell::parse(&quoted);
+        let [only] = again.commands.as_slice() else { panic!("one command: {quoted}") };
+        let read: Vec<&str> = only.words.iter().map(|word| word.text.as_str()).collect();
+        assert!(
+            read[1..] == words && only.assignments.is_empty() && only.redirects.is_empty(),
+            "{quoted}: {read:?}"
+        );
+        // Split by somebody else, the same words come out, where nothing but quotes and blanks has a meaning.
+        let raw = command.raw();
+        if !raw.contains(['$', '\n', '`', '{', '~']) {
+            assert_eq!(
+                shlex::split(&raw),
+                Some(words.iter().map(|word| (*word).to_owned()).collect()),
+                "{raw}"
+            );
+        }
+    }
+    let kinds = script
+        .commands
+        .iter()
+        .map(|c| (c.words.len().min(3), c.assignments.len().min(1), c.redirects.len().min(2)));
+    let mut kinds: Vec<_> = kinds.collect();
+    kinds.sort_unstable();
+    kinds.dedup();
+    let why: String =
+        script.unsure.unwrap_or_default().split('\'').next().unwrap_or_default().chars().take(30).collect();
+    format!("{kinds:?} {} {why}", script.functions.len().min(1))
 }

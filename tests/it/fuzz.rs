@@ -18,7 +18,7 @@ const INPUTS: usize = 4000;
 /// Longest input in bytes.
 const LENGTH_MAX: usize = 4096;
 /// What often decides how a text is read.
-const WORDS: [&str; 44] = [
+const WORDS: [&str; 84] = [
     "{",
     "}",
     "[",
@@ -63,7 +63,91 @@ const WORDS: [&str; 44] = [
     "#",
     "\u{2028}",
     "</teammate-message>",
+    "$(",
+    "${",
+    "$((",
+    "))",
+    ")",
+    "(",
+    "`",
+    "'",
+    "$'",
+    "\\\n",
+    "<<EOF",
+    "\nEOF\n",
+    "<<<",
+    "<(",
+    "&&",
+    "||",
+    "|&",
+    ";;",
+    "&>",
+    ">&2",
+    " > f",
+    "\t",
+    "; ",
+    " if ",
+    " then ",
+    " fi",
+    " do ",
+    " done",
+    " for x in ",
+    "while ",
+    " case x in ",
+    " esac",
+    "[[ ",
+    " ]]",
+    "{ ",
+    "; }",
+    "f() ",
+    "A=",
+    "~",
+    "*",
 ];
+
+/// A bash that answers for each text whether `bash -n` refuses it; one process, since each text costs one otherwise.
+struct Bash {
+    child: std::process::Child,
+    answers: std::io::BufReader<std::process::ChildStdout>,
+}
+
+impl Bash {
+    fn start() -> Bash {
+        // Texts come as escapes of printf, one a line.
+        let loop_text = r#"while IFS= read -r line; do
+            printf -v text '%b' "$line"
+            if bash -n -c -- "$text" 2>/dev/null; then echo ok; else echo refused; fi
+        done"#;
+        let mut child = std::process::Command::new("bash")
+            .args(["-c", loop_text])
+            .env_clear()
+            .env("PATH", "/usr/local/bin:/usr/bin:/bin")
+            .env("LANG", "C.UTF-8")
+            .stdin(std::process::Stdio::piped())
+            .stdout(std::process::Stdio::piped())
+            .spawn()
+            .unwrap();
+        let answers = std::io::BufReader::new(child.stdout.take().unwrap());
+        Bash { child, answers }
+    }
+
+    fn refuses(&mut self, text: &str) -> bool {
+        use std::io::{BufRead, Write};
+        let quoted: String = text.bytes().map(|byte| format!("\\0{byte:03o}")).collect();
+        writeln!(self.child.stdin.as_mut().unwrap(), "{quoted}").unwrap();
+        let mut answer = String::new();
+        self.answers.read_line(&mut answer).unwrap();
+        assert!(answer == "ok\n" || answer == "refused\n", "{answer:?}");
+        answer == "refused\n"
+    }
+}
+
+impl Drop for Bash {
+    fn drop(&mut self) {
+        drop(self.child.stdin.take());
+        let _ = self.child.wait();
+    }
+}
 
 /// What this target begins with: its own corpus, and of `more` the files that end so.
 fn corpus(target: &str, more: &[(&str, &str)]) -> Vec<Vec<u8>> {
@@ -153,5 +237,15 @@ fn fuzz_team_toml() {
     let dir = tempfile::tempdir().unwrap();
     fuzz("plan", &[("teams-example", "team.toml")], |bytes| {
         properties::plan(bytes, &dir.path().join("team.toml"))
+    });
+}
+
+#[test]
+fn fuzz_shell_lines_against_bash_and_another_splitter() {
+    let bash = std::cell::RefCell::new(Bash::start());
+    assert!(bash.borrow_mut().refuses("a 'b") && !bash.borrow_mut().refuses("a 'b\n'"), "bash answers");
+    fuzz("shell", &[], |bytes| {
+        // The words of other targets are few enough in here; the long ones cost bash too much.
+        properties::shell_line(&bytes[..bytes.len().min(400)], |text| bash.borrow_mut().refuses(text))
     });
 }

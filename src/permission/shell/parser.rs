@@ -224,7 +224,7 @@ impl<'a> Parser<'a> {
             self.blanks();
             match self.peek() {
                 _ if self.is_at(end) => return Ok(()),
-                Some(';') if self.ahead(1) != Some(';') => self.at += 1,
+                Some(';') if !matches!(self.ahead(1), Some(';' | '&')) => self.at += 1,
                 Some('&') if self.ahead(1) != Some('&') => self.at += 1,
                 Some('\n') => self.newline()?,
                 _ => return self.expected("the end of a command"),
@@ -322,6 +322,9 @@ impl<'a> Parser<'a> {
         if simple.words.is_empty() && RESERVED.contains(&word.text.as_str()) && !word.is_quoted {
             return self.stop(format!("'{}' stands where no such word can", word.text));
         }
+        if simple.words.is_empty() && word.raw.split_once('[').is_some_and(|(name, _)| is_name(name)) {
+            self.script.note("it begins like an element of an array");
+        }
         if matches!(self.peek(), Some('<' | '>')) && word.raw.starts_with('{') && word.raw.ends_with('}') {
             self.script.note("a descriptor is kept in a variable");
         }
@@ -342,8 +345,11 @@ impl<'a> Parser<'a> {
         let is_one = match (rest.get(length), rest.get(length + 1)) {
             (Some('='), _) | (Some('+'), Some('=')) => true,
             (Some('['), _) if simple.words.is_empty() && is_name(&name) => {
-                let line = rest.iter().take_while(|c| **c != '\n');
-                line.collect::<String>().contains("]=") || rest.iter().collect::<String>().contains("]+=")
+                // Bash reads up to the bracket's end, whatever is in there.
+                self.script.note("an element of an array is assigned: its index may run commands");
+                let mut line = rest.iter().skip(length).take_while(|c| **c != '\n').collect::<Vec<_>>();
+                line.dedup_by(|next, before| **before == ']' && **next == '+');
+                line.windows(2).any(|pair| *pair[0] == ']' && *pair[1] == '=')
             }
             _ => false,
         };
@@ -351,12 +357,10 @@ impl<'a> Parser<'a> {
             return Ok(None);
         }
         let start = self.at;
-        if rest.get(length) == Some(&'[') {
-            self.script.note("an element of an array is assigned: its index may run commands");
-        }
         self.at += length + rest[length..].iter().position(|c| *c == '=').unwrap_or(0) + 1;
         match self.peek() {
-            Some('(') => self.array()?,
+            // Behind a redirection bash takes no list.
+            Some('(') if simple.redirects.is_empty() => self.array()?,
             Some(c) if !ends_word(c) || (matches!(c, '<' | '>') && self.ahead(1) == Some('(')) => {
                 drop(self.word()?);
             }
@@ -373,7 +377,8 @@ impl<'a> Parser<'a> {
             match self.peek() {
                 Some(')') => {
                     self.at += 1;
-                    return Ok(());
+                    let is_end = self.peek().is_none_or(ends_word);
+                    return if is_end { Ok(()) } else { self.expected("the end of a list") };
                 }
                 Some('[') => {
                     self.script.note("an element of an array is assigned: its index may run commands");
@@ -431,7 +436,8 @@ impl<'a> Parser<'a> {
         self.blanks();
         let is_word = match self.peek() {
             Some('<' | '>') => self.ahead(1) == Some('('),
-            Some(c) => !ends_word(c),
+            // Digits before a sign are its descriptor.
+            Some(c) => !ends_word(c) && !(c.is_ascii_digit() && self.is_descriptor()),
             None => false,
         };
         if !is_word {

@@ -31,7 +31,8 @@ impl Parser<'_> {
                 }
             }
         }
-        if self.at == start {
+        // What begins so is a comment.
+        if self.at == start || word.raw.starts_with('#') {
             return self.expected("a word");
         }
         Ok(word)

@@ -1,0 +1,1 @@
+ls -la && git log --oneline | head -5

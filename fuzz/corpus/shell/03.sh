@@ -1,0 +1,1 @@
+for f in a b; do if [ -f "$f" ]; then cat "$f"; elif x; then y; else z; fi; done < in

@@ -1,0 +1,1 @@
+f() { a; }; function g { b; }; (c; d) 2>&1 &

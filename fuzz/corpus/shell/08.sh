@@ -1,0 +1,1 @@
+A=1 B="x y" C=(a b $(c)) cmd --opt=v 2> err >> log <<< "$s"

@@ -1,0 +1,1 @@
+diff <(sort a) >(cat) | tee -a f

@@ -1,0 +1,1 @@
+bash -c 'ls; rm x'; env A=b timeout 5 npm test

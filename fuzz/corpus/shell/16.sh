@@ -1,0 +1,1 @@
+{ a; b; } | c; select x in a; do b; done
