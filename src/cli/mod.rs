@@ -22,6 +22,7 @@ mod logs;
 mod man;
 mod out;
 mod overview;
+mod permissions;
 mod respawn;
 mod run;
 mod screen;
@@ -112,6 +113,8 @@ enum Verb {
     Gc(gc::Gc),
     /// Run an agent of throng's own
     Agent(agent::Agent),
+    /// Show which rules of the settings files allow, ask for or deny what an agent would do
+    Permissions(permissions::Permissions),
     /// List the agent programs that throng can drive
     Drivers(drivers::List),
     /// Try out what throng needs on this machine
@@ -227,6 +230,7 @@ fn dispatch(verb: Option<Verb>, context: &mut Context) -> Result {
         Some(Verb::Down(verb)) => down::down(&verb, context),
         Some(Verb::Gc(verb)) => gc::gc(&verb, context),
         Some(Verb::Agent(verb)) => agent::agent(&verb, context),
+        Some(Verb::Permissions(verb)) => permissions::permissions(&verb, context),
         Some(Verb::Drivers(verb)) => drivers::drivers(&verb, context),
         Some(Verb::Doctor(verb)) => doctor::doctor(&verb, context),
         Some(Verb::Turns(verb)) => turns::turns(&verb, context),

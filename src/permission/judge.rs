@@ -114,7 +114,17 @@ impl<'a> Judge<'a> {
         let Some(deciding) = strictest(&parts) else {
             return Verdict::ask(format!("{} could not be judged", self.request.tool));
         };
-        let reason = format!("{}: {}", deciding.what, deciding.why);
+        let reason = match deciding.decision {
+            Decision::Allow if parts.len() > 1 => {
+                format!(
+                    "all {} parts are allowed, the first ({}) by this: {}",
+                    parts.len(),
+                    deciding.what,
+                    deciding.why
+                )
+            }
+            _ => format!("{}: {}", deciding.what, deciding.why),
+        };
         let is_question = self.request.tool == "AskUserQuestion";
         match deciding.decision {
             Decision::Ask if self.mode == Mode::DontAsk => Verdict {
@@ -157,9 +167,8 @@ impl<'a> Judge<'a> {
         if unguarded {
             parts.push(self.unruled("outside of the sandbox", "it asks to run without the sandbox"));
         }
-        if let Some(part) = judge.unsure(&line, text) {
-            parts.push(part);
-        }
+        // First: what was found of it is of less weight.
+        parts.splice(0..0, judge.unsure(&line, text));
         if parts.is_empty() {
             parts.push(Part::allow(text.trim(), "it runs nothing"));
         }

@@ -437,7 +437,7 @@ impl<'a> Parser<'a> {
         let is_word = match self.peek() {
             Some('<' | '>') => self.ahead(1) == Some('('),
             // Digits before a sign are its descriptor.
-            Some(c) => !ends_word(c) && !(c.is_ascii_digit() && self.is_descriptor()),
+            Some(c) => !(ends_word(c) || (c.is_ascii_digit() && self.is_descriptor())),
             None => false,
         };
         if !is_word {
