@@ -314,6 +314,11 @@ impl<'a> Judge<'a> {
             return Ok(Yes::Harmless("the commands of this function are judged by themselves".to_owned()));
         }
         match reading::reads(core.words) {
+            Ok(reads)
+                if first.text == "cat" && reads.files.is_empty() && !core.has_more && !has_input(command) =>
+            {
+                Err("no rule allows it, and it reads no file but what another command prints".to_owned())
+            }
             Ok(reads) => {
                 self.is_reading_inside(line, core, &reads).map(|()| Yes::Harmless("it only reads".to_owned()))
             }
@@ -375,24 +380,61 @@ impl<'a> Judge<'a> {
         {
             return Err("it runs outside of the working directories".to_owned());
         }
-        self.shows_no_secret(reads)
+        self.shows_no_secret(line, reads)
     }
 
     /// Whether files that a rule denies could be among those that nobody names.
-    fn shows_no_secret(&self, reads: &Reads<'_>) -> Result<(), String> {
+    fn shows_no_secret(&self, line: &Line, reads: &Reads<'_>) -> Result<(), String> {
         if !reads.shows_content {
             return Ok(());
         }
-        let patterns: Vec<&&Word> = reads.files.iter().filter(|word| word.is_glob).collect();
-        if patterns.is_empty() && !reads.is_recursive {
-            return Ok(());
+        let home = &self.rules.place.home.given;
+        let folders = |word: &Word| match line.named(word, home) {
+            Named::Files(files) | Named::Some(files) => files,
+            Named::Unknown => Vec::new(),
+        };
+        let mut unnamed: Vec<(PathBuf, Option<&str>)> = Vec::new();
+        for word in &reads.files {
+            if word.is_glob {
+                unnamed.extend(folders(word).into_iter().map(|folder| (folder, Some(word.text.as_str()))));
+            } else if reads.is_recursive {
+                unnamed.extend(folders(word).into_iter().map(|folder| (folder, None)));
+            }
+        }
+        if reads.is_recursive {
+            unnamed.extend(line.directories.iter().map(|folder| (folder.clone(), None)));
         }
         let mut no = self.rules.of(Decision::Deny).chain(self.rules.of(Decision::Ask));
         let rule = no.find(|rule| {
             let is_of_files = super::rule::READERS.contains(&rule.tool.as_str()) && rule.specifier.is_some();
-            is_of_files && (reads.is_recursive || patterns.iter().any(|word| may_meet(&word.text, rule)))
+            is_of_files && unnamed.iter().any(|(folder, pattern)| self.may_meet(folder, *pattern, rule))
         });
         rule.map_or(Ok(()), |rule| Err(format!("it may show what the {rule} is for")))
+    }
+
+    /// Whether a file that a rule is for could lie in a folder and have a name that a pattern of the shell fits.
+    fn may_meet(&self, folder: &std::path::Path, shell_pattern: Option<&str>, rule: &Rule) -> bool {
+        let specifier = rule.specifier.as_deref().unwrap_or_default();
+        let (bases, pattern) = rule.bases(specifier, &self.rules.place);
+        let is_literal = |part: &&str| !part.contains(['*', '?', '[', '\\']);
+        let parts: Vec<&str> = pattern.split('/').filter(|part| !part.is_empty() && *part != ".").collect();
+        let last = parts.iter().rposition(|part| *part != "**");
+        // What an anchored pattern begins with is where its files lie.
+        let known = if pattern.starts_with('/') { last.unwrap_or(0) } else { 0 };
+        let begin: PathBuf = parts.iter().take(known).take_while(|part| is_literal(part)).collect();
+        let folders = [Some(plain(folder)), self.request.paths.real(folder).map(std::path::Path::to_owned)];
+        let is_near = bases.iter().any(|base| {
+            let home = base.join(&begin);
+            folders.iter().flatten().any(|folder| home.starts_with(folder) || folder.starts_with(&home))
+        });
+        let may_fit = match (shell_pattern, last.map(|at| parts[at])) {
+            (Some(shell), Some(name)) if is_literal(&name) => shell.split('/').any(|piece| {
+                // A pattern does not fit a dot at the beginning unless it says so.
+                (!name.starts_with('.') || piece.starts_with(['.', '['])) && pattern::segment(piece, name)
+            }),
+            _ => true,
+        };
+        is_near && may_fit
     }
 
     /// Whether the mode `acceptEdits` allows a change.
@@ -435,6 +477,14 @@ impl<'a> Judge<'a> {
     }
 }
 
+/// Whether a redirection gives a command something to read.
+fn has_input(command: &Simple) -> bool {
+    command
+        .redirects
+        .iter()
+        .any(|redirect| !matches!(redirect.kind, RedirectKind::Write | RedirectKind::Copy))
+}
+
 fn raw(words: &[Word]) -> String {
     words.iter().map(|word| word.raw.as_str()).collect::<Vec<_>>().join(" ")
 }
@@ -448,23 +498,4 @@ fn is_harmless_alone(name: &str) -> bool {
     let is_small = name.chars().all(|c| c.is_ascii_lowercase() || c.is_ascii_digit() || c == '_');
     HARMLESS.contains(&name)
         || (is_small && !OBEYED.contains(&name) && !name.starts_with("npm_") && name != "_")
-}
-
-/// Whether a pattern of the shell could fit a file that a rule is for. Where each part of the rule's path has stars, it could.
-fn may_meet(shell_pattern: &str, rule: &Rule) -> bool {
-    let specifier = rule.specifier.as_deref().unwrap_or_default();
-    let literal = |part: &&str| {
-        !part.is_empty() && !part.contains(['*', '?', '[', '\\']) && *part != "~" && *part != "."
-    };
-    let fits = |part: &str| {
-        shell_pattern.split('/').any(|piece| {
-            // A pattern does not fit a dot at the beginning unless it says so.
-            (!part.starts_with('.') || piece.starts_with(['.', '['])) && pattern::segment(piece, part)
-        })
-    };
-    // Only the last part of the rule's path is sure to be written: the others may be those of the directory.
-    match specifier.rsplit('/').find(|part| !part.is_empty() && *part != "**") {
-        Some(last) if literal(&last) => fits(last),
-        _ => true,
-    }
 }

@@ -90,7 +90,8 @@ fn may_run_at(command: &Simple, fits: &dyn Fn(&str) -> bool, depth: usize) -> Fi
         let rest = &words[at..];
         let is_wrapper = WRAPPERS.contains(&name(&rest[0]));
         worst = worst.max(may_be(rest, fits));
-        if is_first && !is_plain(&rest[0]) {
+        let is_unknown_line = is_wrapped && is_line_of_shell(words, at);
+        if (is_first || is_unknown_line) && !is_plain(&rest[0]) {
             worst = worst.max(Fit::Perhaps);
         }
         if is_wrapped && is_line(&rest[0]) && depth < DEPTH_MAX {
@@ -103,6 +104,13 @@ fn may_run_at(command: &Simple, fits: &dyn Fn(&str) -> bool, depth: usize) -> Fi
         }
     }
     worst
+}
+
+/// Whether the word at this place is a line for a shell: behind `-c`, or of `eval`.
+fn is_line_of_shell(words: &[Word], at: usize) -> bool {
+    let before = words[..at].last().map_or("", |word| word.text.as_str());
+    let is_option = before.starts_with('-') && !before.starts_with("--") && before.ends_with('c');
+    is_option || words[..at].iter().any(|word| name(word) == "eval")
 }
 
 fn name(word: &Word) -> &str {
@@ -198,7 +206,9 @@ mod tests {
         ] {
             assert_eq!(fit(line), Fit::Yes, "{line}");
         }
-        for line in ["$CMD x", "\"$CMD\" x", "r? x", "{rm,x}", "sudo $X y", "A=b $C"] {
+        for line in
+            ["$CMD x", "\"$CMD\" x", "r? x", "{rm,x}", "sudo $X y", "A=b $C", "sh -ec \"$X\"", "eval ls $X"]
+        {
             assert_eq!(fit(line), Fit::Perhaps, "{line}");
         }
         for line in [

@@ -41,6 +41,7 @@ mod names;
 mod npm_lock;
 mod output;
 mod owner;
+mod permissions;
 mod properties;
 mod readme;
 mod retire;

@@ -62,8 +62,9 @@ impl Parser<'_> {
     }
 
     fn parens(&mut self) -> Parsed {
-        if self.ahead(1) == Some('(') && self.arithmetic()? {
-            return Ok(());
+        if self.ahead(1) == Some('(') {
+            // Where it is none bash takes it as two groups, but not always.
+            return if self.arithmetic()? { Ok(()) } else { self.stop("'((' that is no arithmetic") };
         }
         self.at += 1;
         self.list(End::Paren)?;

@@ -35,7 +35,10 @@ impl Parser<'_> {
                 }
             }
             Some(c) if SPECIAL.contains(c) => self.at += 2,
-            _ => {
+            next => {
+                if next == Some('\\') && self.ahead(2) == Some('\n') {
+                    self.script.note("a line end stands within what is expanded");
+                }
                 word.raw.push('$');
                 word.text.push('$');
                 self.at += 1;
