@@ -78,8 +78,10 @@ pub(super) fn reads(words: &[Word]) -> Result<Vec<&Word>, String> {
     }
     let texts: Vec<&str> = rest.iter().map(|word| word.text.as_str()).collect();
     let is_reading = match sub.text.as_str() {
-        // -O opens what it finds in a pager.
-        "grep" => !texts.iter().any(|text| text.starts_with("-O")),
+        // -O opens what it finds in a pager, also among other letters.
+        "grep" => {
+            !texts.iter().any(|text| text.starts_with('-') && !text.starts_with("--") && text.contains('O'))
+        }
         name if READING.contains(&name) => true,
         name @ ("branch" | "tag") => is_listing(name, &texts),
         "remote" => matches!(texts.as_slice(), [] | ["-v" | "--verbose"] | ["get-url", _]),
@@ -174,6 +176,7 @@ mod tests {
             "git log --outp=x",
             "git diff --ext-diff",
             "git grep -Ovi x",
+            "git grep -nOvi x",
             "git grep --open x",
             "git log $X",
             "git $X",

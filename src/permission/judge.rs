@@ -55,25 +55,31 @@ pub(super) struct Judge<'a> {
 /// The files that a file tool works on, as they were given.
 fn files(request: (&str, &Value), cwd: &Path, home: &Path) -> Vec<PathBuf> {
     let (tool, input) = request;
-    let text =
-        |keys: &[&str]| keys.iter().find_map(|key| input.get(*key)?.as_str().filter(|text| !text.is_empty()));
+    let text = |key: &str| input.get(key).and_then(Value::as_str).filter(|text| !text.is_empty());
     let absolute = |text: &str, base: &Path| match text.strip_prefix("~/").or((text == "~").then_some("")) {
         Some(rest) => home.join(rest),
         None => base.join(text),
     };
-    let named = text(&["file_path", "notebook_path", "path"]).map(|text| absolute(text, cwd));
+    // All that are there: which of them the tool takes is its own matter.
+    let named = ["file_path", "notebook_path", "path"].into_iter().filter_map(text);
+    let mut all: Vec<PathBuf> = named.map(|text| absolute(text, cwd)).collect();
     if EDITORS.contains(&tool) {
-        return named.into_iter().collect();
+        return all;
     }
     // A search without a path is one of the directory.
-    let base = named.unwrap_or_else(|| cwd.to_owned());
-    let pattern = text(&["pattern"]).filter(|_| tool == "Glob");
-    let from_pattern = pattern.and_then(|pattern| {
-        let fixed = &pattern[..pattern.find(['*', '?', '[', '{']).unwrap_or(pattern.len())];
-        let leaves = pattern.starts_with(['/', '~']) || pattern.split('/').any(|part| part == "..");
-        leaves.then(|| absolute(fixed.rfind('/').map_or("", |at| &fixed[..=at]), &base))
-    });
-    std::iter::once(base).chain(from_pattern).collect()
+    if all.is_empty() {
+        all.push(cwd.to_owned());
+    }
+    if let Some(pattern) = text("pattern").filter(|_| tool == "Glob") {
+        let star = pattern.find(['*', '?', '[', '{']).unwrap_or(pattern.len());
+        let (fixed, rest) = pattern.split_at(star);
+        let folder = absolute(fixed.rfind('/').map_or("", |at| &fixed[..=at]), &all[0]);
+        // Behind a star such a pattern may lead to anything.
+        let leads_anywhere =
+            rest.contains("..") || rest.contains("{/") || rest.contains(",/") || rest.contains("{~");
+        all.push(if leads_anywhere { PathBuf::from("/") } else { folder });
+    }
+    all
 }
 
 /// The paths that the caller is to follow.

@@ -179,12 +179,18 @@ impl Line {
     }
 }
 
-/// What may be a file in an option: behind `=`, behind a letter.
+/// What may be a file in a word: behind `=` or `:`, behind the letter of an option.
 pub(super) fn values(word: &Word) -> Vec<&str> {
     let behind_sign = word.text.split_once('=').map(|(_, value)| value);
     let is_short = word.text.starts_with('-') && !word.text.starts_with("--");
-    let behind_letter = word.text.char_indices().nth(2).map(|(at, _)| &word.text[at..]).filter(|_| is_short);
-    behind_sign.into_iter().chain(behind_letter).filter(|value| !value.is_empty()).collect()
+    let short = word.text.as_str();
+    let behind_letter = short.char_indices().nth(2).map(|(at, _)| &short[at..]);
+    // Among several letters a file begins at the latest here.
+    let from_sign = ['/', '.'].into_iter().filter_map(|sign| short.find(sign)).map(|at| &short[at..]);
+    let of_short = behind_letter.into_iter().chain(from_sign).filter(|_| is_short);
+    // As git names a file of a commit.
+    let behind_colon = word.text.split_once(':').map(|(_, value)| value).filter(|_| !is_short);
+    behind_sign.into_iter().chain(behind_colon).chain(of_short).filter(|value| !value.is_empty()).collect()
 }
 
 /// Adds the commands of inner lines.

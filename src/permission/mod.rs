@@ -1,7 +1,14 @@
 //! Rules, modes and allowed paths in; allow, ask or deny out, with the reason. Pure: it asks nobody and touches no files.
 //!
 //! A caller reads the settings files (`config::Settings`), makes [`Rules`] of them, and for each tool call follows the
-//! links of [`paths`] and then asks [`judge`].
+//! links of [`paths`] and then asks [`judge`]:
+//! ```no_run
+//! # use throng::{permission::{self, Paths, Request, Rules, Mode}, sys::links};
+//! # fn judged(rules: &Rules, tool: &str, input: &serde_json::Value, cwd: &std::path::Path) -> permission::Verdict {
+//! let paths = Paths::follow(permission::paths(rules, (tool, input), cwd), links::followed);
+//! permission::judge(rules, Mode::Default, &Request { tool, input, cwd, paths: &paths })
+//! # }
+//! ```
 
 pub mod approvals;
 mod changing;

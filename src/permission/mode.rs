@@ -37,6 +37,13 @@ impl Mode {
         Mode::WORDS.iter().find(|(known, _)| *known == word).map(|(_, mode)| *mode)
     }
 
+    /// The mode of a sub-agent: its definition's, else `acceptEdits`; a parent that plans binds it (F1). Rules are the
+    /// parent's in any case.
+    #[must_use]
+    pub fn of_subagent(self, definition: Option<Mode>) -> Mode {
+        if self == Mode::Plan { Mode::Plan } else { definition.unwrap_or(Mode::AcceptEdits) }
+    }
+
     /// Its word.
     pub fn word(self) -> &'static str {
         Mode::WORDS.iter().find(|(_, mode)| *mode == self).map_or("default", |(word, _)| word)
@@ -60,5 +67,8 @@ mod tests {
         }
         assert_eq!(Mode::parse("manual"), Some(Mode::Default));
         assert_eq!(Mode::parse("Plan"), None);
+        assert_eq!(Mode::Plan.of_subagent(Some(Mode::BypassPermissions)), Mode::Plan);
+        assert_eq!(Mode::DontAsk.of_subagent(None), Mode::AcceptEdits);
+        assert_eq!(Mode::Default.of_subagent(Some(Mode::DontAsk)), Mode::DontAsk);
     }
 }

@@ -1,6 +1,7 @@
 //! All rules of a session, of whatever files, and the places that they speak of.
 
 use super::mode::Mode;
+use super::paths::plain;
 use super::pattern::{self, Reach};
 use super::rule::{EDITORS, READERS, Read, Rule, RuleError, Source, parameter};
 use super::verdict::Decision;
@@ -128,6 +129,13 @@ impl Rules {
         Ok(())
     }
 
+    /// The rule that denies to read a file, as it is named or where it leads to: for what a search finds on its way, since
+    /// only the place where it begins is judged.
+    pub fn denies_reading(&self, given: &Path, real: &Path) -> Option<&Rule> {
+        let of = |path: &Path| self.of_path(Decision::Deny, (Act::Read, "Read"), &plain(path));
+        of(given).or_else(|| of(real))
+    }
+
     fn read_mode(&mut self, file: &SettingsFile, source: &Source) -> Result<Option<Mode>, RuleError> {
         let Some(word) = &file.permissions.default_mode else { return Ok(None) };
         let field = "permissions.defaultMode";
@@ -203,7 +211,9 @@ impl Rule {
     pub(super) fn is_of_tool(&self, tool: &str) -> bool {
         let canonical = |name: &str| if name == "Task" { "Agent".to_owned() } else { name.to_owned() };
         let (own, tool) = (canonical(&self.tool), canonical(tool));
-        let is_server = own.starts_with("mcp__") && !own["mcp__".len()..].contains("__");
+        // A server's name may have two underscores: for a no, what begins so is meant too.
+        let is_one_tool = self.decision == Decision::Allow && own.matches("__").count() > 1;
+        let is_server = own.starts_with("mcp__") && !is_one_tool;
         let of_server = is_server && tool.strip_prefix(&own).is_some_and(|rest| rest.starts_with("__"));
         own == tool || of_server || (own.contains('*') && pattern::stars(&own, &tool))
     }
@@ -254,6 +264,76 @@ impl Rule {
         match specifier.strip_prefix("./") {
             Some(rest) => (of(&place.start), format!("/{rest}")),
             None => (of(&place.start), specifier.to_owned()),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::permission::rule::tests::source;
+    use crate::permission::{Paths, Request, judge, paths};
+    use serde_json::json;
+
+    fn rules(all: &[(Decision, &str)]) -> Rules {
+        let dir = |path: &str| Dir { given: path.into(), real: path.into() };
+        let place = Place { start: dir("/p"), home: dir("/h"), ..Place::default() };
+        let mut rules = Rules { place, ..Rules::default() };
+        all.iter().for_each(|(decision, text)| rules.add(*decision, text, &source()).unwrap());
+        rules
+    }
+
+    fn decided(rules: &Rules, mode: Mode, (tool, input): (&str, &Value)) -> Decision {
+        let cwd = Path::new("/p");
+        let paths = Paths::follow(paths(rules, (tool, input), cwd), Path::to_owned);
+        judge(rules, mode, &Request { tool, input, cwd, paths: &paths }).decision
+    }
+
+    #[test]
+    fn goal_f2_an_allowed_path_of_the_team_is_a_rule_like_others() {
+        let mut rules = rules(&[(Decision::Deny, "Edit(//shared/[x]/secret)")]);
+        let edit =
+            |rules: &Rules, path: &str| decided(rules, Mode::Default, ("Edit", &json!({"file_path": path})));
+        assert_eq!(edit(&rules, "/shared/[x]/a"), Decision::Ask);
+        rules.allow_path(Path::new("/shared/[x]"), &["Edit", "Write"], Layer::Team).unwrap();
+        assert_eq!(edit(&rules, "/shared/[x]/a"), Decision::Allow);
+        assert_eq!(edit(&rules, "/shared/x/a"), Decision::Ask, "what looks like a pattern is the name");
+        assert_eq!(edit(&rules, "/shared/[x]/../../etc/a"), Decision::Ask);
+        assert_eq!(edit(&rules, "/shared/x/secret"), Decision::Deny);
+        let redirected = json!({"command": "echo a > '/shared/[x]/b'"});
+        assert_eq!(decided(&rules, Mode::Default, ("Bash", &redirected)), Decision::Allow);
+        assert!(rules.allow_path(Path::new("/x"), &["no tool"], Layer::Team).is_err());
+    }
+
+    #[test]
+    fn goal_f4_while_planning_only_the_plan_is_written() {
+        let mut rules = rules(&[(Decision::Allow, "Edit"), (Decision::Allow, "Bash")]);
+        rules.place.plan_file = Some("/h/.claude/plans/a.md".into());
+        let write = |path: &str| decided(&rules, Mode::Plan, ("Write", &json!({"file_path": path})));
+        assert_eq!(write("/h/.claude/plans/a.md"), Decision::Allow);
+        assert_eq!((write("/h/.claude/plans/b.md"), write("/p/x")), (Decision::Deny, Decision::Deny));
+        let run = |command: &str| decided(&rules, Mode::Plan, ("Bash", &json!({"command": command})));
+        assert_eq!(
+            (run("ls"), run("make"), run("echo x > y")),
+            (Decision::Allow, Decision::Ask, Decision::Deny)
+        );
+    }
+
+    #[test]
+    fn a_search_can_ask_about_what_it_finds() {
+        let rules = rules(&[(Decision::Deny, "Read(.env)"), (Decision::Allow, "Read(b)")]);
+        let denies =
+            |given: &str, real: &str| rules.denies_reading(Path::new(given), Path::new(real)).is_some();
+        assert!(denies("/p/a/.env", "/p/a/.env") && denies("/p/link", "/p/.env") && !denies("/p/b", "/p/b"));
+    }
+
+    #[test]
+    fn a_path_whose_links_nobody_followed_is_asked_for() {
+        let rules = rules(&[(Decision::Allow, "Edit")]);
+        for (tool, input) in [("Edit", json!({"file_path": "a"})), ("Bash", json!({"command": "cat a"}))] {
+            let none = Paths::default();
+            let request = Request { tool, input: &input, cwd: Path::new("/p"), paths: &none };
+            assert_eq!(judge(&rules, Mode::Default, &request).decision, Decision::Ask);
         }
     }
 }

@@ -101,13 +101,17 @@ impl Parser<'_> {
         if self.no_arithmetic.contains(&self.at) {
             return Ok(false);
         }
-        let (start, script) = (self.at, self.script.clone());
+        let start = self.at;
+        let (commands, functions) = (self.script.commands.len(), self.script.functions.len());
+        let (unsure, is_open) = (self.script.unsure.clone(), self.script.is_open);
         self.at += 2;
         if let Ok(true) = self.nested(Self::arithmetic_text) {
             return Ok(true);
         }
         self.at = start;
-        *self.script = script;
+        self.script.commands.truncate(commands);
+        self.script.functions.truncate(functions);
+        (self.script.unsure, self.script.is_open) = (unsure, is_open);
         self.no_arithmetic.push(start);
         Ok(false)
     }

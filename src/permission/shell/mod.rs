@@ -13,6 +13,8 @@ use parser::{Parser, Stop};
 
 /// Longest text in characters that is called sure.
 const LENGTH_MAX: usize = 10_000;
+/// Longest text that is looked at; what is behind that is not known.
+const LOOK_MAX: usize = 100_000;
 /// How often a text that cannot be parsed is tried again behind the place that was wrong.
 const RESTARTS_MAX: usize = 64;
 /// How deep commands may be nested.
@@ -123,8 +125,8 @@ fn joined<'a>(words: impl Iterator<Item = &'a str>) -> String {
 
 /// Parses a command line as bash would read it with `-c`.
 pub fn parse(text: &str) -> Script {
-    let chars: Vec<char> = text.chars().collect();
-    let mut script = Script::default();
+    let chars: Vec<char> = text.chars().take(LOOK_MAX + 1).collect();
+    let mut script = Script { is_open: chars.len() > LOOK_MAX, ..Script::default() };
     if chars.len() > LENGTH_MAX {
         script.note(format!("it is longer than {LENGTH_MAX} characters"));
     }

@@ -40,6 +40,9 @@ pub(super) const RESERVED: [&str; 22] = [
     "select", "then", "time", "until", "while", "{", "}", "in",
 ];
 
+/// So many characters an index may have to be seen as one.
+const INDEX_MAX: usize = 200;
+
 pub(super) struct Parser<'a> {
     pub(super) script: &'a mut Script,
     pub(super) chars: &'a [char],
@@ -322,6 +325,12 @@ impl<'a> Parser<'a> {
         if simple.words.is_empty() && RESERVED.contains(&word.text.as_str()) && !word.is_quoted {
             return self.stop(format!("'{}' stands where no such word can", word.text));
         }
+        // An assignment with a line end in its name, which bash takes away.
+        if simple.words.is_empty()
+            && word.raw.split_once('=').is_some_and(|(name, _)| is_name(name.trim_end_matches('+')))
+        {
+            self.script.note("a line end stands within an assignment");
+        }
         if simple.words.is_empty() && word.raw.split_once('[').is_some_and(|(name, _)| is_name(name)) {
             self.script.note("it begins like an element of an array");
         }
@@ -347,7 +356,8 @@ impl<'a> Parser<'a> {
             (Some('['), _) if simple.words.is_empty() && is_name(&name) => {
                 // Bash reads up to the bracket's end, whatever is in there.
                 self.script.note("an element of an array is assigned: its index may run commands");
-                let mut line = rest.iter().skip(length).take_while(|c| **c != '\n').collect::<Vec<_>>();
+                let mut line =
+                    rest.iter().skip(length).take(INDEX_MAX).take_while(|c| **c != '\n').collect::<Vec<_>>();
                 line.dedup_by(|next, before| **before == ']' && **next == '+');
                 line.windows(2).any(|pair| *pair[0] == ']' && *pair[1] == '=')
             }
