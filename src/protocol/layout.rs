@@ -61,6 +61,11 @@ impl Layout {
         self.state_dir.join("sessions")
     }
 
+    /// Transcripts of replays: their sessions have the ids of those that were recorded.
+    pub fn replays(&self) -> PathBuf {
+        self.state_dir.join("replays")
+    }
+
     /// State of teams whose name was used again.
     pub fn ended(&self) -> PathBuf {
         self.state_dir.join("ended")

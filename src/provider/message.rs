@@ -188,7 +188,8 @@ pub struct Answer {
 }
 
 /// News of an answer that is on its way.
-#[derive(Debug, Clone, PartialEq)]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
 pub enum ModelEvent {
     /// More text.
     Text(String),

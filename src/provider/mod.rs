@@ -2,24 +2,34 @@
 
 mod assemble;
 mod body;
+mod cassette;
+mod difference;
+mod known;
 mod message;
+mod record;
+mod replay;
 mod service;
 pub mod sse;
 
 pub use assemble::Assembly;
 pub use body::{body, repaired};
+pub use cassette::{Header, Moment};
+pub use known::Known;
 pub use message::{
     Answer, Block, Call, Content, IsError, Message, ModelEvent, Request, Role, ToolDefinition, Usage,
 };
-
+pub use record::Recorder;
+pub use replay::Replay;
 pub use service::Service;
 
+use serde::{Deserialize, Serialize};
 use std::time::Duration;
 use tokio::sync::mpsc;
 use tokio::task::JoinHandle;
 
 /// What can go wrong with a model service. None of it holds the key.
-#[derive(Debug, Clone, PartialEq, thiserror::Error)]
+#[derive(Debug, Clone, PartialEq, thiserror::Error, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
 pub enum Error {
     /// The conversation does not fit into the model's window.
     #[error("the conversation is too long for the model: {message}")]
@@ -93,6 +103,16 @@ pub struct Answering {
 }
 
 impl Answering {
+    /// One that is there already.
+    fn of(all: Vec<Result<ModelEvent, Error>>) -> Answering {
+        let (sender, events) = mpsc::channel(all.len().max(1));
+        for event in all {
+            // There is room for all of them.
+            let _ = sender.try_send(event);
+        }
+        Answering { events, task: tokio::spawn(std::future::ready(())) }
+    }
+
     /// The next event; none after [`ModelEvent::Done`] or an error.
     pub async fn next(&mut self) -> Option<Result<ModelEvent, Error>> {
         self.events.recv().await
@@ -119,13 +139,39 @@ pub enum Deltas {
 pub enum Provider {
     /// A model service.
     Service(Service),
+    /// A model service, and what it says is written down.
+    Recorder(Box<Recorder>),
+    /// What was written down.
+    Replay(Box<Replay>),
 }
 
 impl Provider {
     /// Asks for an answer, in the name of this agent. What is on its way ends when it is dropped.
-    pub fn start(&mut self, _agent: &str, request: &Request, deltas: Deltas) -> Answering {
+    pub fn start(&mut self, agent: &str, request: &Request, deltas: Deltas) -> Answering {
         match self {
             Provider::Service(service) => service.start(request, deltas),
+            Provider::Recorder(recorder) => recorder.start(agent, request, deltas),
+            Provider::Replay(replay) => replay.start(agent, request, deltas),
+        }
+    }
+
+    /// The clock that goes with it, if it is not the usual one.
+    pub fn moment(&self) -> Option<Moment> {
+        match self {
+            Provider::Service(_) => None,
+            Provider::Recorder(recorder) => Some(recorder.moment()),
+            Provider::Replay(replay) => Some(replay.moment()),
+        }
+    }
+
+    /// The session is over.
+    ///
+    /// # Errors
+    /// [`Error::Differs`]: there was more to be replayed.
+    pub fn end(&self) -> Result<(), Error> {
+        match self {
+            Provider::Service(_) | Provider::Recorder(_) => Ok(()),
+            Provider::Replay(replay) => replay.end(),
         }
     }
 }

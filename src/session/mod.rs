@@ -96,7 +96,8 @@ pub struct Session {
     pub at_rest: AtRest,
 }
 
-/// Runs a session to its end. What there is to see goes to `show`. When this returns, no call of it runs any more.
+/// Runs a session to its end, and gives its provider back, which may have something to say to the end
+/// ([`Provider::end`]). What there is to see goes to `show`. When this returns, no call of it runs any more.
 ///
 /// # Errors
 /// The transcript cannot be written: nothing is done that could not be written down.
@@ -104,7 +105,7 @@ pub async fn run(
     session: Session,
     heard: mpsc::UnboundedReceiver<Heard>,
     show: &mut dyn FnMut(&News, &Progress),
-) -> Result<Ended, transcript::Error> {
+) -> Result<(Ended, Provider), transcript::Error> {
     let mail = session.inbox.as_ref().map(Inbox::watch);
     let mut running = Running { session, heard: Some(heard), mail, answering: None, last: String::new() };
     let mut event = Event::Begin;
@@ -124,7 +125,7 @@ pub async fn run(
     };
     drop(running.answering);
     running.session.hands.end(CALLS_END_WITHIN).await;
-    ended
+    ended.map(|ended| (ended, running.session.provider))
 }
 
 /// A session that runs.
@@ -204,8 +205,10 @@ impl Running {
             Rest::Interrupted => Ended::Interrupted,
             Rest::Failed(error) => Ended::Failed(error),
         };
+        // What was recorded, or written by hand, goes no further from here.
+        let differs = matches!(ended, Ended::Failed(provider::Error::Differs { .. }));
         let may_hear = self.heard.is_some() || self.session.inbox.is_some();
-        (self.session.at_rest == AtRest::End || !may_hear).then_some(ended)
+        (self.session.at_rest == AtRest::End || !may_hear || differs).then_some(ended)
     }
 
     async fn next(&mut self) -> Next {

@@ -436,6 +436,8 @@ impl State {
     fn start_calls(&mut self, actions: &mut Vec<Action>) {
         let Phase::Working(work) = &mut self.phase else { return };
         let beside = |name: &str| Tool::named(name).map_or(Beside::Nothing, Tool::runs_beside);
+        // A replay is the same each time only if the results come in the same order.
+        let calls_max = if self.settings.mail == MailAt::TurnEnds { 1 } else { CALLS_MAX };
         while let Some(next) = work.queue.front() {
             let all_beside = beside(&next.name) == Beside::Others
                 && work
@@ -443,7 +445,7 @@ impl State {
                     .iter()
                     .filter(|c| work.running.contains(&c.id))
                     .all(|c| beside(&c.name) == Beside::Others);
-            if !(work.running.is_empty() || all_beside && work.running.len() < CALLS_MAX) {
+            if !(work.running.is_empty() || all_beside && work.running.len() < calls_max) {
                 break;
             }
             let Some(call) = work.queue.pop_front() else { break };

@@ -47,17 +47,21 @@ impl Member {
         Inbox::new(self.store.clone(), self.launch.agent.clone())
     }
 
-    /// The transcript of this launch: after a restart the one that was there.
+    /// Its name.
+    pub fn name(&self) -> &str {
+        self.launch.agent.as_str()
+    }
+
+    /// The transcript of this launch: after a restart the one that was there, else a new one with this id and time.
     ///
     /// # Errors
     /// It cannot be read or written.
-    pub fn transcript(&self) -> Result<(Transcript, Told)> {
+    pub fn transcript(&self, (id, now): (String, SystemTime)) -> Result<(Transcript, Told)> {
         let path = self.store.state().transcript(&self.launch.agent, &self.launch.launch);
         if path.is_file() {
             return Ok(Transcript::resume(&path)?);
         }
-        let id = uuid::Uuid::new_v4().to_string();
-        let header = Header::new(id, self.launch.agent.as_str(), (&self.launch.cwd, SystemTime::now()));
+        let header = Header::new(id, self.name(), (&self.launch.cwd, now));
         Ok((Transcript::create(&path, header)?, Told::default()))
     }
 

@@ -3,6 +3,7 @@
 mod member;
 mod run;
 mod show;
+mod tape;
 
 use crate::cli::context::Context;
 use crate::cli::error::Result;

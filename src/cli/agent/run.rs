@@ -2,15 +2,15 @@
 
 use super::member::Member;
 use super::show::{Format, Shown};
+use super::tape::{Source, Tape};
 use crate::cli::context::Context;
 use crate::cli::error::{Failure, Result};
 use crate::cli::send::body;
-use crate::config::model::ServiceSettings;
-use crate::provider::{Deltas, Provider, Service};
+use crate::provider::{self, Deltas, Moment};
 use crate::session::transcript::{Header, Told};
 use crate::session::{
-    self, AtRest, Ended, Facts, Hands, Heard, Instructions, Limits, MailAt, News, Progress, Session,
-    Settings, State, Transcript,
+    self, AtRest, Clock, Ended, Facts, Hands, Heard, Instructions, Limits, News, Progress, Session, Settings,
+    State, Transcript,
 };
 use crate::store::Doing;
 use crate::tools::Tool;
@@ -18,12 +18,14 @@ use nix::sys::signal::Signal;
 use serde_json::json;
 use std::io::{BufRead, IsTerminal};
 use std::path::{Path, PathBuf};
-use std::time::SystemTime;
+use std::time::{Duration, SystemTime};
 use tokio::signal::unix::{SignalKind, signal};
 use tokio::sync::mpsc;
 
 /// Name of an agent without a team.
 const AGENT: &str = "main";
+/// How long mail that is being written may take after the session's end.
+const LAST_WORDS_WITHIN: Duration = Duration::from_secs(5);
 /// Most tokens of an answer, if nothing else is said.
 const TOKENS_MAX: u32 = 16_000;
 
@@ -62,6 +64,8 @@ pub struct Run {
     /// Added to the system prompt: a text, - or @FILE
     #[arg(long, value_name = "TEXT")]
     append_system_prompt: Option<String>,
+    #[command(flatten)]
+    tape: Tape,
 }
 
 /// Runs it.
@@ -82,29 +86,28 @@ pub fn run(verb: &Run, context: &mut Context) -> Result {
     {
         return Err(Failure::usage("say what it is to do: --prompt TEXT, --prompt - or --prompt @FILE"));
     }
+    let source = Source::open(&verb.tape, member.as_ref().map_or(AGENT, Member::name))?;
     let (transcript, told) = match &member {
-        Some(member) => member.transcript()?,
-        None => transcript(verb, context)?,
+        Some(member) => member.transcript(source.birth())?,
+        None => transcript(verb, &source, context)?,
     };
     if prompt.is_none() && format.is_some() && !told.is_unanswered() {
         return Err(Failure::usage("the session has nothing left to go on with: say --prompt TEXT"));
     }
-    let mut session = session(verb, context, (transcript, told, format))?;
+    let mut session = session(verb, context, (source, transcript, told, format))?;
     session.inbox = member.as_ref().map(Member::inbox);
-    let ended = drive(session, (prompt, format, member.as_ref()), context)?;
+    let (ended, is_replayed) = drive(session, (prompt, format, member.as_ref()), context)?;
     match (ended, member) {
-        (Ended::Asked(request), Some(member)) => member.agree(&request),
+        (Ended::Asked(request), Some(member)) => {
+            member.agree(&request).and(is_replayed.map_err(Failure::from))
+        }
         (ended, _) => verdict(ended, format),
     }
 }
 
-fn model(verb: &Run, context: &Context) -> Result<String> {
-    let word = verb.model.as_deref().or(context.config.environment.get("ANTHROPIC_MODEL"));
+fn model(verb: &Run, source: &Source, context: &Context) -> Result<String> {
+    let word = verb.model.as_deref().or(source.model()).or(context.config.environment.get("ANTHROPIC_MODEL"));
     Ok(word.unwrap_or("sonnet").to_owned())
-}
-
-fn provider(_verb: &Run, context: &Context) -> Result<Provider> {
-    Ok(Provider::Service(Service::new(ServiceSettings::of(&context.config.environment)?)))
 }
 
 /// The exit code and what to say.
@@ -119,21 +122,16 @@ fn verdict(ended: Ended, format: Option<Format>) -> Result {
     }
 }
 
-/// Where sessions without a team lie.
-fn sessions(context: &Context) -> PathBuf {
-    context.config.layout.sessions()
-}
-
 /// The transcript: a new one, or that of the session to go on with.
-fn transcript(verb: &Run, context: &Context) -> Result<(Transcript, Told)> {
-    let dir = sessions(context);
+fn transcript(verb: &Run, source: &Source, context: &Context) -> Result<(Transcript, Told)> {
+    let dir = context.config.layout.sessions();
     if let Some(word) = &verb.resume {
         let path = find(&dir, word, &context.config.environment.cwd)?;
         return Ok(Transcript::resume(&path)?);
     }
-    let id = uuid::Uuid::new_v4().to_string();
-    let path = dir.join(format!("{id}.jsonl"));
-    let header = Header::new(id, AGENT, (&context.config.environment.cwd, SystemTime::now()));
+    let (id, now) = source.birth();
+    let path = source.transcript(&id, &context.config.layout);
+    let header = Header::new(id, AGENT, (&context.config.environment.cwd, now));
     Ok((Transcript::create(&path, header)?, Told::default()))
 }
 
@@ -167,7 +165,7 @@ fn find(dir: &Path, word: &str, directory: &Path) -> Result<PathBuf> {
 fn session(
     verb: &Run,
     context: &Context,
-    (transcript, told, format): (Transcript, Told, Option<Format>),
+    (source, transcript, told, format): (Source, Transcript, Told, Option<Format>),
 ) -> Result<Session> {
     let config = &context.config;
     let directory = transcript.header().directory.clone();
@@ -178,8 +176,12 @@ fn session(
         )));
     }
     let instructions = Instructions::find(&directory, &config.layout.config_dir, config.environment.home());
-    let model = model(verb, context)?;
-    let now = SystemTime::now();
+    let model = model(verb, &source, context)?;
+    let mail = source.mail();
+    let provider = source.provider(config, (&transcript, &model))?;
+    let clock = provider.moment();
+    let clock: Clock = Box::new(move || clock.as_ref().map_or_else(SystemTime::now, Moment::now));
+    let now = clock();
     let role = verb.append_system_prompt.as_deref().map(body).transpose()?;
     let facts = Facts { directory: &directory, model: &model, now };
     let settings = Settings {
@@ -190,7 +192,7 @@ fn session(
         tools: Tool::ALL.iter().map(|tool| tool.definition()).collect(),
         limits: Limits { turns: verb.max_turns, tokens: verb.max_tokens, cost_usd: verb.max_cost },
         price: None,
-        mail: MailAt::Rounds,
+        mail,
         model,
     };
     let output = transcript.path().with_extension("");
@@ -198,26 +200,27 @@ fn session(
     Ok(Session {
         agent: transcript.header().agent.clone(),
         state: State::new(settings, directory, told),
-        provider: provider(verb, context)?,
+        provider,
         deltas: if format.is_none() { Deltas::Wanted } else { Deltas::Unwanted },
         hands: Hands::new(output, environment),
         transcript,
         instructions,
         inbox: None,
-        clock: Box::new(SystemTime::now),
+        clock,
         at_rest: if format.is_none() { AtRest::Wait } else { AtRest::End },
     })
 }
 
-/// Runs the session on an event loop of its own, with this process's signals and terminal.
+/// Runs the session on an event loop of its own, with this process's signals and terminal. Beside how it ended it says
+/// whether all was replayed that there was to be replayed.
 fn drive(
     session: Session,
     (prompt, format, member): (Option<String>, Option<Format>, Option<&Member>),
     context: &mut Context,
-) -> Result<Ended> {
+) -> Result<(Ended, std::result::Result<(), provider::Error>)> {
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
     let runtime = runtime.map_err(|e| Failure::failed(format!("no event loop: {e}")))?;
-    let begun = (session.clock)();
+    let (begun, clock) = ((session.clock)(), session.provider.moment());
     let (words, heard) = mpsc::unbounded_channel();
     let about = json!({"cwd": session.transcript.header().directory, "model": session.state.model()});
     let mut shown = Shown::new(&mut context.out, format, &session.transcript.header().session);
@@ -249,11 +252,17 @@ fn drive(
         };
         Ok::<_, Failure>(session::run(session, heard, &mut show).await?)
     });
-    // A thread may still read the terminal.
-    runtime.shutdown_background();
-    let ended = ended?;
-    shown.end(&ended, begun.elapsed().unwrap_or_default())?;
-    Ok(ended)
+    let now = clock.as_ref().map_or_else(SystemTime::now, Moment::now);
+    let took = now.duration_since(begun).unwrap_or_default();
+    // What was told to others must not be cut off; another thread may still read the terminal.
+    runtime.shutdown_timeout(LAST_WORDS_WITHIN);
+    let (mut ended, provider) = ended?;
+    let is_replayed = provider.end();
+    if let (Err(e), Ended::Done(_) | Ended::Limit(_)) = (&is_replayed, &ended) {
+        ended = Ended::Failed(e.clone());
+    }
+    shown.end(&ended, took)?;
+    Ok((ended, is_replayed))
 }
 
 /// INT interrupts, TERM and HUP end.
