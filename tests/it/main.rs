@@ -44,6 +44,7 @@ mod owner;
 mod permissions;
 mod properties;
 mod readme;
+mod replay;
 mod retire;
 mod rows;
 mod run;
