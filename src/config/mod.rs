@@ -14,6 +14,7 @@ pub use drivers::Drivers;
 pub use environment::{Environment, redacted};
 pub use plan::Plan;
 pub use settings::Settings;
+pub(crate) use source::Source;
 
 use crate::protocol::{AgentName, Layout, NameError, TeamName};
 use std::path::PathBuf;

@@ -7,15 +7,15 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 use toml::Spanned;
 
-/// A team file's text.
+/// A file's text.
 #[derive(Debug)]
-pub(super) struct Source {
-    pub(super) path: PathBuf,
-    pub(super) text: String,
+pub(crate) struct Source {
+    pub(crate) path: PathBuf,
+    pub(crate) text: String,
 }
 
 impl Source {
-    pub(super) fn read(path: &Path) -> Result<Source, Error> {
+    pub(crate) fn read(path: &Path) -> Result<Source, Error> {
         let bytes =
             std::fs::read(path).map_err(|source| Error::Unreadable { path: path.to_owned(), source })?;
         match crate::protocol::inbox::text(&bytes) {
@@ -27,19 +27,19 @@ impl Source {
     }
 
     /// An error at a place of the text.
-    pub(super) fn error(&self, span: Option<&Range<usize>>, problem: impl Into<String>) -> Error {
+    pub(crate) fn error(&self, span: Option<&Range<usize>>, problem: impl Into<String>) -> Error {
         let line = self.line(span.map_or(0, |s| s.start));
         Error::TeamFile { path: self.path.clone(), line, problem: problem.into() }
     }
 
     /// The line of a byte, from 1.
-    pub(super) fn line(&self, byte: usize) -> usize {
+    pub(crate) fn line(&self, byte: usize) -> usize {
         let before = &self.text.as_bytes()[..byte.min(self.text.len())];
         before.iter().filter(|b| **b == b'\n').count() + 1
     }
 
     /// A span of time; a bare number is seconds, with quotes or without.
-    pub(super) fn duration(&self, value: &Spanned<toml::Value>) -> Result<Duration, Error> {
+    pub(crate) fn duration(&self, value: &Spanned<toml::Value>) -> Result<Duration, Error> {
         let text = match value.get_ref() {
             toml::Value::String(text) => text.clone(),
             toml::Value::Integer(seconds) => seconds.to_string(),
@@ -49,7 +49,7 @@ impl Source {
     }
 
     /// A word that is none of the known ones, with the nearest of them.
-    pub(super) fn unknown(&self, (span, what): (&Range<usize>, &str), word: &str, known: &[&str]) -> Error {
+    pub(crate) fn unknown(&self, (span, what): (&Range<usize>, &str), word: &str, known: &[&str]) -> Error {
         let nearest = match near(word, known.iter().copied()).first() {
             Some(near) => format!("did you mean '{near}'?"),
             None => format!("known: {}", known.join(", ")),

@@ -8,6 +8,7 @@ mod known;
 mod message;
 mod record;
 mod replay;
+mod script;
 mod service;
 pub mod sse;
 
@@ -20,6 +21,7 @@ pub use message::{
 };
 pub use record::Recorder;
 pub use replay::Replay;
+pub use script::Script;
 pub use service::Service;
 
 use serde::{Deserialize, Serialize};
@@ -143,6 +145,8 @@ pub enum Provider {
     Recorder(Box<Recorder>),
     /// What was written down.
     Replay(Box<Replay>),
+    /// What was written by hand.
+    Script(Box<Script>),
 }
 
 impl Provider {
@@ -152,13 +156,14 @@ impl Provider {
             Provider::Service(service) => service.start(request, deltas),
             Provider::Recorder(recorder) => recorder.start(agent, request, deltas),
             Provider::Replay(replay) => replay.start(agent, request, deltas),
+            Provider::Script(script) => script.start(request, deltas),
         }
     }
 
     /// The clock that goes with it, if it is not the usual one.
     pub fn moment(&self) -> Option<Moment> {
         match self {
-            Provider::Service(_) => None,
+            Provider::Service(_) | Provider::Script(_) => None,
             Provider::Recorder(recorder) => Some(recorder.moment()),
             Provider::Replay(replay) => Some(replay.moment()),
         }
@@ -172,6 +177,7 @@ impl Provider {
         match self {
             Provider::Service(_) | Provider::Recorder(_) => Ok(()),
             Provider::Replay(replay) => replay.end(),
+            Provider::Script(script) => script.end(),
         }
     }
 }

@@ -150,7 +150,7 @@ fn began(header: &Header) -> SystemTime {
 }
 
 /// The events as they are wanted now: pieces are left out, or made where none were recorded.
-fn fitting(events: Vec<ModelEvent>, deltas: Deltas) -> Vec<ModelEvent> {
+pub(super) fn fitting(events: Vec<ModelEvent>, deltas: Deltas) -> Vec<ModelEvent> {
     let is_piece = |event: &ModelEvent| {
         matches!(event, ModelEvent::Text(_) | ModelEvent::Thinking(_) | ModelEvent::CallBegins { .. })
     };

@@ -136,7 +136,10 @@ fn probe_d10_a_changed_file_of_the_project_is_a_difference_and_is_shown() {
     assert_eq!((&last["type"], &last["is_error"]), (&json!("result"), &json!(true)));
     world.write("b.txt", "another\n");
     world.write("CLAUDE.md", "Be very brief.\n");
-    replay(&world, LOOK).code(6).complains("call 1 of tape/main.jsonl: system part 2").complains("very brief");
+    replay(&world, LOOK)
+        .code(6)
+        .complains("call 1 of tape/main.jsonl: system part 2")
+        .complains("very brief");
     world.write("CLAUDE.md", "Be brief.\n");
     replay(&world, "Look at a.txt now")
         .code(6)

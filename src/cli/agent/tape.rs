@@ -1,10 +1,10 @@
 //! Where an agent's answers come from: a model service, recorded or not, or what was recorded or written by hand (D10).
 
-use crate::cli::error::Result;
+use crate::cli::error::{Failure, Result};
 use crate::config::Config;
 use crate::config::model::ServiceSettings;
 use crate::protocol::{Layout, timestamp};
-use crate::provider::{Header, Known, Provider, Recorder, Replay, Service};
+use crate::provider::{Header, Known, Provider, Recorder, Replay, Script, Service};
 use crate::session::{MailAt, Transcript};
 use std::path::{Path, PathBuf};
 use std::time::SystemTime;
@@ -28,6 +28,8 @@ pub enum Source {
     Record(PathBuf),
     /// What was recorded.
     Replay(Box<Replay>),
+    /// What was written by hand.
+    Script(Box<Script>),
 }
 
 impl Source {
@@ -38,7 +40,7 @@ impl Source {
     pub fn open(tape: &Tape, agent: &str) -> Result<Source> {
         Ok(match (&tape.record, &tape.replay) {
             (Some(dir), _) => Source::Record(dir.clone()),
-            (None, Some(dir)) => Source::Replay(Box::new(Replay::new(dir, agent)?)),
+            (None, Some(dir)) => replayed(dir, agent)?,
             (None, None) => Source::Service,
         })
     }
@@ -95,11 +97,32 @@ impl Source {
                 let known = known(config, transcript);
                 Provider::Recorder(Box::new(Recorder::new(service()?, &dir, (header, known))?))
             }
+            Source::Script(script) => {
+                Provider::Script(Box::new(script.within(&transcript.header().directory)))
+            }
             Source::Replay(replay) => {
                 let known = known(config, transcript).value("date", &day(SystemTime::now()));
                 Provider::Replay(Box::new(replay.knowing(known)))
             }
         })
+    }
+}
+
+/// The recording or the script of an agent.
+fn replayed(dir: &Path, agent: &str) -> Result<Source> {
+    let (recording, script) = (dir.join(format!("{agent}.jsonl")), dir.join(format!("{agent}.toml")));
+    match (recording.exists(), script.exists()) {
+        (true, false) => Ok(Source::Replay(Box::new(Replay::new(dir, agent)?))),
+        (false, true) => Ok(Source::Script(Box::new(Script::new(dir, agent)?))),
+        (true, true) => Err(Failure::usage(format!(
+            "for {agent} there are a recording and a script, {} and {}: remove one of them",
+            recording.display(),
+            script.display()
+        ))),
+        (false, false) => Err(Failure::usage(format!(
+            "for {agent} there is nothing to replay in {}: record it with --record, or write {agent}.toml (docs/replay.md)",
+            dir.display()
+        ))),
     }
 }
 
