@@ -1,5 +1,6 @@
 //! `throng permissions`: what the rules of the settings files say, and what they make of a call.
 
+use super::agent::mode;
 use super::context::Context;
 use super::error::{Failure, Result};
 use super::out::Paint;
@@ -67,13 +68,6 @@ struct Place {
     /// Where the session works (default: here)
     #[arg(long, value_name = "DIR")]
     cwd: Option<PathBuf>,
-}
-
-fn mode(word: &str) -> std::result::Result<Mode, String> {
-    Mode::parse(word).ok_or_else(|| {
-        let words: Vec<&str> = Mode::WORDS.iter().map(|(word, _)| *word).collect();
-        format!("known: {}", words.join(", "))
-    })
 }
 
 /// Dispatches.

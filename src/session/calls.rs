@@ -1,13 +1,16 @@
 //! The calls of an agent that run: each beside the loop, all of them ended when the session is.
 
 use super::instructions::Instructions;
+use super::permits::{Asked, Permits};
 use super::state::State;
 use crate::provider::{Call, Content, IsError};
 use crate::tools::{self, Cancel, Effect, Outcome, Tool, View};
+use std::collections::HashMap;
 use std::ffi::OsString;
 use std::path::PathBuf;
 use std::time::Duration;
-use tokio::task::JoinSet;
+use tokio::sync::mpsc;
+use tokio::task::{self, JoinSet};
 
 /// A call that is over.
 #[derive(Debug)]
@@ -18,6 +21,13 @@ pub struct Done {
     pub outcome: Outcome,
 }
 
+/// What is heard of the calls that run.
+#[derive(Debug)]
+pub(super) enum Heard {
+    Done(Done),
+    Asked(Asked),
+}
+
 /// What an agent works with.
 #[derive(Debug)]
 pub struct Hands {
@@ -25,14 +35,22 @@ pub struct Hands {
     pub output: PathBuf,
     /// The environment of commands.
     pub environment: Vec<(OsString, OsString)>,
+    /// What the agent may do.
+    pub permits: Permits,
+    asks: mpsc::UnboundedSender<Asked>,
+    asked: mpsc::UnboundedReceiver<Asked>,
     running: JoinSet<Done>,
+    /// Ids of the calls that run.
+    calls: HashMap<task::Id, String>,
     cancel: Cancel,
 }
 
 impl Hands {
     /// Nothing runs yet.
-    pub fn new(output: PathBuf, environment: Vec<(OsString, OsString)>) -> Hands {
-        Hands { output, environment, running: JoinSet::new(), cancel: Cancel::default() }
+    pub fn new(output: PathBuf, environment: Vec<(OsString, OsString)>, permits: Permits) -> Hands {
+        let (asks, asked) = mpsc::unbounded_channel();
+        let (running, cancel) = (JoinSet::new(), Cancel::default());
+        Hands { output, environment, permits, asks, asked, running, calls: HashMap::new(), cancel }
     }
 
     /// Begins a call.
@@ -44,23 +62,35 @@ impl Hands {
             environment: self.environment.clone(),
         };
         let cancel = self.cancel.clone();
-        self.running.spawn(async move {
+        let (permits, asks) = (self.permits.clone(), self.asks.clone());
+        let id = call.id.clone();
+        let handle = self.running.spawn(async move {
             let outcome = match Tool::named(&call.name) {
-                Some(tool) => tools::run(tool, call.input, view, cancel).await,
+                Some(tool) => match permits.settle(&call, &view.directory, &asks).await {
+                    Ok(input) => tools::run(tool, input, view, cancel).await,
+                    Err(why) => failure(format!("Refused: {why}")),
+                },
                 None => unknown(&call.name),
             };
             Done { call: call.id, outcome }
         });
+        self.calls.insert(handle.id(), id);
     }
 
-    /// The next call that is over; none while none runs.
-    pub(super) async fn next(&mut self) -> Option<Done> {
-        match self.running.join_next().await? {
-            Ok(done) => Some(done),
-            Err(e) => {
-                tracing::error!(error = %e, "a call broke down");
-                None
-            }
+    /// The next call that is over, or asks; none while none runs.
+    pub(super) async fn next(&mut self) -> Option<Heard> {
+        tokio::select! {
+            biased;
+            Some(asked) = self.asked.recv() => Some(Heard::Asked(asked)),
+            Some(done) = self.running.join_next_with_id() => {
+                let id = done.as_ref().map_or_else(|e| e.id(), |(id, _)| *id);
+                let call = self.calls.remove(&id).unwrap_or_default();
+                Some(Heard::Done(match done {
+                    Ok((_, done)) => done,
+                    Err(e) => Done { call, outcome: failure(format!("The call broke down: {e}")) },
+                }))
+            },
+            else => None,
         }
     }
 
@@ -93,5 +123,9 @@ pub(super) fn instructions_for(done: &Done, known: &mut Instructions, state: &St
 fn unknown(name: &str) -> Outcome {
     let names: Vec<&str> = Tool::ALL.iter().map(|tool| tool.name()).collect();
     let text = format!("There is no tool '{name}'. There are: {}", names.join(", "));
+    failure(text)
+}
+
+fn failure(text: String) -> Outcome {
     Outcome { content: Content::Text(text), is_error: IsError::Yes, effects: Vec::new() }
 }

@@ -103,6 +103,20 @@ pub enum News {
     Answer(Box<Answer>),
     /// A call runs.
     Calling(Call),
+    /// Somebody is asked whether a call may run, and why.
+    Asks {
+        /// The call.
+        call: Call,
+        /// What the rules say.
+        why: String,
+    },
+    /// A call may not run.
+    Refused {
+        /// The call.
+        call: Call,
+        /// The rule or the answer.
+        why: String,
+    },
     /// What a call gave.
     Result(Block),
     /// The conversation was made shorter.

@@ -1,15 +1,27 @@
 //! An agent's mail: its inbox watched beside the loop, what it took marked, its rests told to the leader.
 
 use super::event::{Event, Rest};
-use crate::protocol::{AgentName, Entry, body};
+use super::permits::{Question, Reply};
+use crate::protocol::body::{self, Body, PermissionRequest, Situation, input_digest, may_say};
+use crate::protocol::{AgentName, Entry, names, timestamp};
+use crate::provider::Call;
 use crate::store::{Error, TeamStore, notice};
-use std::collections::HashSet;
+use std::collections::{BTreeMap, HashSet};
 use std::sync::Arc;
-use std::time::Duration;
+use std::time::{Duration, SystemTime};
 use tokio::sync::mpsc;
 
 /// How long is waited after an inbox that could not be read.
 const AGAIN_AFTER: Duration = Duration::from_secs(1);
+
+/// What comes by mail.
+#[derive(Debug)]
+pub(super) enum Post {
+    /// Something for the agent.
+    Event(Event),
+    /// The answer to a question.
+    Verdict(Box<Entry>),
+}
 
 /// The inbox of an agent that is a member.
 #[derive(Debug, Clone)]
@@ -25,7 +37,7 @@ impl Inbox {
     }
 
     /// What comes into it: unread messages whenever they have changed, and the leader's request to end. Ends with the team.
-    pub(super) fn watch(&self) -> mpsc::UnboundedReceiver<Event> {
+    pub(super) fn watch(&self) -> mpsc::UnboundedReceiver<Post> {
         let (sender, receiver) = mpsc::unbounded_channel();
         let inbox = self.clone();
         std::thread::spawn(move || {
@@ -51,7 +63,7 @@ impl Inbox {
     }
 
     /// Tells of what was not told yet.
-    fn look(&self, told: &mut HashSet<String>, to: &mpsc::UnboundedSender<Event>) -> Result<(), Error> {
+    fn look(&self, told: &mut HashSet<String>, to: &mpsc::UnboundedSender<Post>) -> Result<(), Error> {
         let unread = self.store.mailbox(&self.agent).unread()?.entries;
         let now: HashSet<String> = unread.iter().map(Entry::identity).collect();
         let is_news = now.iter().any(|id| !told.contains(id));
@@ -61,12 +73,17 @@ impl Inbox {
         }
         let (asks, says): (Vec<Entry>, Vec<Entry>) =
             unread.into_iter().partition(|entry| notice::asks_to_end(entry, &self.agent));
+        let is_verdict = |entry: &Entry| matches!(Body::parse(&entry.text), Body::PermissionVerdict(_));
+        let (verdicts, says): (Vec<Entry>, Vec<Entry>) = says.into_iter().partition(is_verdict);
         // Nobody hears it once the session is over.
+        for verdict in verdicts {
+            let _ = to.send(Post::Verdict(Box::new(verdict)));
+        }
         if !says.is_empty() {
-            let _ = to.send(Event::Mail(says));
+            let _ = to.send(Post::Event(Event::Mail(says)));
         }
         if let Some(request) = asks.into_iter().next_back() {
-            let _ = to.send(Event::EndAsked(Box::new(request)));
+            let _ = to.send(Post::Event(Event::EndAsked(Box::new(request))));
         }
         Ok(())
     }
@@ -78,6 +95,55 @@ impl Inbox {
     pub fn agree(&self, request: &Entry) -> Result<(), Error> {
         self.store.mailbox(&self.agent).mark_read(&[request.identity()])?;
         self.store.mailbox(&AgentName::lead()).append(&notice::agreement(&self.agent, &request.text))
+    }
+
+    /// Asks the leader whether a call may run.
+    pub(super) async fn ask(&self, id: &str, call: &Call, why: &str) -> Result<(), Error> {
+        let request = PermissionRequest {
+            request_id: id.to_owned(),
+            agent_id: self.agent.to_string(),
+            tool_name: call.name.clone(),
+            tool_use_id: call.id.clone(),
+            description: why.to_owned(),
+            input: call.input.clone(),
+            permission_suggestions: Vec::new(),
+        };
+        let text = Body::PermissionRequest(request).to_text();
+        let now = timestamp::format(SystemTime::now());
+        let entry = Entry::new(self.agent.as_str(), &text, &now, &uuid::Uuid::new_v4().to_string());
+        let inbox = self.clone();
+        let sent =
+            tokio::task::spawn_blocking(move || inbox.store.mailbox(&AgentName::lead()).append(&entry));
+        sent.await.unwrap_or(Ok(()))
+    }
+
+    /// The answer that a message of the leader gives to one of these questions, by its id.
+    pub(super) fn answer(
+        &self,
+        entry: &Entry,
+        pending: &BTreeMap<String, Question>,
+    ) -> Option<(String, Reply)> {
+        let body = Body::parse(&entry.text);
+        let ids: Vec<&str> = pending.keys().map(String::as_str).collect();
+        let situation = Situation { me: &self.agent, leader: names::LEAD, signature: None, pending: &ids };
+        may_say(&body, entry, &situation).ok()?;
+        let Body::PermissionVerdict(verdict) = body else { return None };
+        let question = pending.get(&verdict.request_id)?;
+        let is_for = |about: &body::ApprovedRequest| {
+            about.tool_use_id == question.call.id
+                && input_digest(&question.call.name, &question.call.input)
+                    .is_none_or(|d| d == about.input_digest)
+        };
+        let reply = match verdict.subtype.as_str() {
+            // An answer to another question of the same id is none to this.
+            "success" if verdict.approved_request.as_ref().is_none_or(is_for) => {
+                let changed = verdict.response.as_ref().and_then(|r| r.get("updated_input")).cloned();
+                Reply::Yes(changed.filter(|input| *input != question.call.input))
+            }
+            "success" => return None,
+            _ => Reply::No(verdict.error.unwrap_or_else(|| "the leader says no".to_owned())),
+        };
+        Some((verdict.request_id, reply))
     }
 
     /// These stand in the transcript: they are delivered.

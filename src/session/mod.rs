@@ -5,6 +5,7 @@ mod calls;
 mod event;
 mod instructions;
 mod mail;
+mod permits;
 mod prompt;
 mod shrink;
 mod state;
@@ -16,6 +17,7 @@ pub use calls::Hands;
 pub use event::{Action, End, Event, News, Rest};
 pub use instructions::Instructions;
 pub use mail::Inbox;
+pub use permits::{Approver, Permits};
 pub use prompt::{Facts, system};
 pub use state::{Limits, MailAt, Progress, Settings, State, activity};
 pub use transcript::Transcript;
@@ -23,6 +25,9 @@ pub use transcript::Transcript;
 use crate::protocol::Entry;
 use crate::provider::{self, Answering, Deltas, ModelEvent, Provider};
 use crate::sys::fault;
+use mail::Post;
+use permits::{Asked, Question, Reply};
+use std::collections::BTreeMap;
 use std::time::{Duration, SystemTime};
 use tokio::sync::mpsc;
 use transcript::Record;
@@ -107,7 +112,14 @@ pub async fn run(
     show: &mut dyn FnMut(&News, &Progress),
 ) -> Result<(Ended, Provider), transcript::Error> {
     let mail = session.inbox.as_ref().map(Inbox::watch);
-    let mut running = Running { session, heard: Some(heard), mail, answering: None, last: String::new() };
+    let mut running = Running {
+        session,
+        heard: Some(heard),
+        mail,
+        answering: None,
+        questions: BTreeMap::new(),
+        last: String::new(),
+    };
     let mut event = Event::Begin;
     let ended = loop {
         let actions = running.session.state.on(event);
@@ -117,7 +129,7 @@ pub async fn run(
         if let Some(ended) = ended {
             break Ok(ended);
         }
-        match running.next().await {
+        match running.next(show).await {
             Next::Event(next) => event = *next,
             Next::Over(ended) => break Ok(*ended),
             Next::Unwritten(e) => break Err(e),
@@ -133,8 +145,10 @@ struct Running {
     session: Session,
     /// The user, as long as there may be more words.
     heard: Option<mpsc::UnboundedReceiver<Heard>>,
-    mail: Option<mpsc::UnboundedReceiver<Event>>,
+    mail: Option<mpsc::UnboundedReceiver<Post>>,
     answering: Option<Answering>,
+    /// Questions that wait for an answer, by id: the oldest first.
+    questions: BTreeMap<String, Question>,
     /// The last text of the model.
     last: String,
 }
@@ -175,7 +189,10 @@ impl Running {
             }
             Action::StopAsking => self.answering = None,
             Action::Run(call) => session.hands.begin(call, &session.state),
-            Action::CancelCalls => session.hands.cancel(),
+            Action::CancelCalls => {
+                self.questions.clear();
+                session.hands.cancel();
+            }
             Action::MarkRead(identities) => {
                 if let Some(inbox) = &session.inbox {
                     inbox.mark_read(identities);
@@ -211,12 +228,16 @@ impl Running {
         (self.session.at_rest == AtRest::End || !may_hear || differs).then_some(ended)
     }
 
-    async fn next(&mut self) -> Next {
+    async fn next(&mut self, show: &mut dyn FnMut(&News, &Progress)) -> Next {
         loop {
             tokio::select! {
                 biased;
                 words = of(&mut self.heard) => match words {
-                    Some(Heard::Prompt(text)) => return Next::event(Event::Prompt(text)),
+                    Some(Heard::Prompt(text)) => {
+                        if let Some(prompt) = self.answer_of_a_person(text) {
+                            return Next::event(Event::Prompt(prompt));
+                        }
+                    }
                     Some(Heard::Interrupt) => return Next::event(Event::Interrupt),
                     Some(Heard::Terminate) => return Next::Over(Box::new(Ended::Terminated)),
                     Some(Heard::NoMore) | None => {
@@ -226,7 +247,14 @@ impl Running {
                         }
                     }
                 },
-                Some(done) = self.session.hands.next() => {
+                Some(heard) = self.session.hands.next() => {
+                    let done = match heard {
+                        calls::Heard::Done(done) => done,
+                        calls::Heard::Asked(asked) => {
+                            self.on_asked(asked, show);
+                            continue;
+                        }
+                    };
                     if let Err(e) = self.take_instructions(&done) {
                         return Next::Unwritten(e);
                     }
@@ -238,9 +266,51 @@ impl Running {
                     }
                     return Next::event(event.map_or_else(Event::ModelFailed, Event::Model));
                 }
-                Some(event) = of(&mut self.mail) => return Next::event(event),
+                Some(post) = of(&mut self.mail) => match post {
+                    Post::Event(event) => return Next::event(event),
+                    Post::Verdict(entry) => self.on_verdict(&entry),
+                },
             }
         }
+    }
+
+    fn on_asked(&mut self, asked: Asked, show: &mut dyn FnMut(&News, &Progress)) {
+        let progress = self.session.state.progress();
+        match asked {
+            Asked::Refused { call, why } => show(&News::Refused { call, why }, progress),
+            Asked::Question(question) => {
+                let (call, why) = (question.call.clone(), question.why.clone());
+                self.questions.insert(question.id.clone(), question);
+                show(&News::Asks { call, why }, progress);
+            }
+        }
+    }
+
+    /// A person's words answer the oldest question, if the person was asked one; else they are given back.
+    fn answer_of_a_person(&mut self, text: String) -> Option<String> {
+        if !matches!(self.session.hands.permits.approver, Approver::Person) {
+            return Some(text);
+        }
+        let Some((_, question)) = self.questions.pop_first() else { return Some(text) };
+        let reply = match text.trim().to_lowercase().as_str() {
+            "y" | "yes" => Reply::Yes(None),
+            "" | "n" | "no" => Reply::No("the user says no".to_owned()),
+            _ => Reply::No(format!("the user says no: {text}")),
+        };
+        // It may have been cancelled meanwhile.
+        let _ = question.reply.send(reply);
+        None
+    }
+
+    /// The leader has answered a question, or says something that answers none.
+    fn on_verdict(&mut self, entry: &Entry) {
+        let Some(inbox) = &self.session.inbox else { return };
+        if let Some((id, reply)) = inbox.answer(entry, &self.questions)
+            && let Some(question) = self.questions.remove(&id)
+        {
+            let _ = question.reply.send(reply);
+        }
+        inbox.mark_read(vec![entry.identity()]);
     }
 
     /// Instructions of folders that a call has looked into go with its result.

@@ -5,8 +5,10 @@ use crate::cli::error::{Failure, Result};
 use crate::launch::control;
 use crate::protocol::Entry;
 use crate::session::transcript::{Header, Told};
-use crate::session::{Inbox, News, Progress, Transcript};
+use crate::session::{Inbox, News, Progress, Transcript, activity};
 use crate::store::{Doing, LaunchFile, ProgressRecord, TeamStore};
+use serde_json::json;
+use std::cell::Cell;
 use std::sync::mpsc;
 use std::time::{Duration, SystemTime};
 
@@ -18,6 +20,8 @@ pub struct Member {
     store: TeamStore,
     launch: LaunchFile,
     doing: mpsc::Sender<Doing>,
+    /// What was told last.
+    last: Cell<Option<Doing>>,
 }
 
 impl Member {
@@ -39,7 +43,7 @@ impl Member {
                 }
             }
         });
-        Ok(Member { store, launch, doing })
+        Ok(Member { store, launch, doing, last: Cell::new(None) })
     }
 
     /// Its mail.
@@ -67,8 +71,10 @@ impl Member {
 
     /// It is doing this from now on.
     pub fn is(&self, doing: Doing) {
-        // The thread lives as long as we do.
-        let _ = self.doing.send(doing);
+        if self.last.replace(Some(doing)) != Some(doing) {
+            // The thread lives as long as we do.
+            let _ = self.doing.send(doing);
+        }
     }
 
     /// What is seen of it says what it is doing, and is written down.
@@ -91,6 +97,12 @@ impl Member {
         match news {
             News::Heard(_) | News::AskingAgain { .. } => self.is(Doing::Working),
             News::Rests(_) => self.is(Doing::Idle),
+            News::Asks { .. } => self.is(Doing::AwaitsApproval),
+            News::Result(_) => self.is(Doing::Working),
+            News::Refused { call, why } => {
+                let about = json!({"agent": self.launch.agent, "call": activity(call), "why": why});
+                self.store.note("call_refused", &about);
+            }
             _ => {}
         }
     }

@@ -1,9 +1,12 @@
 //! `throng agent`: an agent of our own, without a team.
 
 mod member;
+mod rights;
 mod run;
 mod show;
 mod tape;
+
+pub use rights::mode;
 
 use crate::cli::context::Context;
 use crate::cli::error::Result;

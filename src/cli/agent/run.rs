@@ -1,6 +1,7 @@
 //! `throng agent run`: one agent, from its prompt to its last word (D1, D9, D10).
 
 use super::member::Member;
+use super::rights::Rights;
 use super::show::{Format, Shown};
 use super::tape::{Source, Tape};
 use crate::cli::context::Context;
@@ -9,8 +10,8 @@ use crate::cli::send::body;
 use crate::provider::{self, Deltas, Moment};
 use crate::session::transcript::{Header, Told};
 use crate::session::{
-    self, AtRest, Clock, Ended, Facts, Hands, Heard, Instructions, Limits, News, Progress, Session, Settings,
-    State, Transcript,
+    self, Approver, AtRest, Clock, Ended, Facts, Hands, Heard, Instructions, Limits, News, Permits, Progress,
+    Session, Settings, State, Transcript,
 };
 use crate::store::Doing;
 use crate::tools::Tool;
@@ -65,6 +66,8 @@ pub struct Run {
     #[arg(long, value_name = "TEXT")]
     append_system_prompt: Option<String>,
     #[command(flatten)]
+    rights: Rights,
+    #[command(flatten)]
     tape: Tape,
 }
 
@@ -94,7 +97,13 @@ pub fn run(verb: &Run, context: &mut Context) -> Result {
     if prompt.is_none() && format.is_some() && !told.is_unanswered() {
         return Err(Failure::usage("the session has nothing left to go on with: say --prompt TEXT"));
     }
-    let mut session = session(verb, context, (source, transcript, told, format))?;
+    let approver = match &member {
+        Some(member) => Approver::Leader(member.inbox()),
+        None if format.is_none() => Approver::Person,
+        None => Approver::Nobody,
+    };
+    let permits = verb.rights.permits(context, &transcript.header().directory, approver)?;
+    let mut session = session(verb, context, (source, transcript, told, (format, permits)))?;
     session.inbox = member.as_ref().map(Member::inbox);
     let (ended, is_replayed) = drive(session, (prompt, format, member.as_ref()), context)?;
     match (ended, member) {
@@ -165,7 +174,7 @@ fn find(dir: &Path, word: &str, directory: &Path) -> Result<PathBuf> {
 fn session(
     verb: &Run,
     context: &Context,
-    (source, transcript, told, format): (Source, Transcript, Told, Option<Format>),
+    (source, transcript, told, (format, permits)): (Source, Transcript, Told, (Option<Format>, Permits)),
 ) -> Result<Session> {
     let config = &context.config;
     let directory = transcript.header().directory.clone();
@@ -202,7 +211,7 @@ fn session(
         state: State::new(settings, directory, told),
         provider,
         deltas: if format.is_none() { Deltas::Wanted } else { Deltas::Unwanted },
-        hands: Hands::new(output, environment),
+        hands: Hands::new(output, environment, permits),
         transcript,
         instructions,
         inbox: None,

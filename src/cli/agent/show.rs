@@ -67,7 +67,7 @@ impl<'a> Shown<'a> {
     }
 
     fn stream(&mut self, news: &News) {
-        let line = match news {
+        let mut line = match news {
             News::Answer(answer) => json!({"type": "assistant", "message": {
                 "id": answer.id, "type": "message", "role": "assistant", "model": answer.model, "content": answer.content,
                 "stop_reason": answer.stop_reason, "usage": answer.usage,
@@ -78,11 +78,13 @@ impl<'a> Shown<'a> {
                 "type": "system", "subtype": "api_retry", "attempt": attempt, "wait_ms": u64::try_from(wait.as_millis()).unwrap_or(u64::MAX), "error": why,
             }),
             News::Shrunk { how } => json!({"type": "system", "subtype": "compact_boundary", "how": how}),
-            News::Text(_) | News::Thinking(_) | News::CallBegins(_) | News::Calling(_) | News::Rests(_) => {
-                return;
-            }
+            News::Refused { call, why } => json!({
+                "type": "system", "subtype": "call_refused", "tool_use_id": call.id, "tool_name": call.name, "why": why,
+            }),
+            News::Text(_) | News::Thinking(_) | News::CallBegins(_) | News::Calling(_) => return,
+            // Nobody is asked where this is read, and the end has a line of its own.
+            News::Rests(_) | News::Asks { .. } => return,
         };
-        let mut line = line;
         line["session_id"] = json!(self.session);
         self.json(&line);
     }
@@ -117,6 +119,14 @@ impl<'a> Shown<'a> {
                 }
             }
             News::Answer(_) => self.close(),
+            News::Asks { call, why } => {
+                let line = format!("may it? {}: {why}", activity(call));
+                self.line(Paint::Yellow, &line);
+                self.piece("y or n> ");
+            }
+            News::Refused { call, why } => {
+                self.line(Paint::Red, &format!("  refused {}: {why}", activity(call)))
+            }
             News::Rests(rest) => self.rests(rest),
             News::Thinking(_) | News::CallBegins(_) => {}
         }
@@ -218,6 +228,7 @@ fn warn(news: &News) {
             format!("the model is asked again in {:.1} s: {why}", wait.as_secs_f64())
         }
         News::Shrunk { how } => format!("the conversation was made shorter: {how}"),
+        News::Refused { call, why } => format!("refused {}: {why}", activity(call)),
         _ => return,
     };
     let _ = writeln!(std::io::stderr(), "throng: {line}");
