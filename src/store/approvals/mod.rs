@@ -2,11 +2,14 @@
 //! asked; `approvals.jsonl` gives requests their numbers and remembers verdicts, written before they are sent, so that a
 //! killed approver neither loses nor changes its word.
 
+mod file;
+
 use super::{Error, Mailbox, Result, TeamStore};
 use crate::protocol::approval::{self, Kind, Request, Verdict};
 use crate::protocol::{AgentName, Entry, body, timestamp};
 use crate::sys::flock::Flock;
 use crate::sys::{atomic_file, fault};
+use file::{Decided, Known, Line};
 use serde::{Deserialize, Serialize};
 use serde_json::json;
 use std::collections::{BTreeMap, HashSet};
@@ -112,37 +115,6 @@ pub enum Answer {
     Gone,
 }
 
-/// One line of `approvals.jsonl`.
-#[derive(Serialize, Deserialize)]
-#[serde(tag = "event", rename_all = "snake_case")]
-enum Line {
-    /// A request was seen for the first time, and got its number.
-    Seen { key: String, number: u64, from: AgentName, kind: Kind, id: String, asked: String, what: String },
-    /// A verdict counts from here on; `entry` is what is sent.
-    Decided { key: String, answered: Answered, entry: Box<Entry>, request: String },
-    /// The answer stands in the asker's inbox.
-    Sent { key: String },
-    /// The answer could not be sent: nothing was decided.
-    Withdrawn { key: String },
-}
-
-/// What the lines say of one request.
-#[derive(Default)]
-struct Known {
-    seen: Option<Approval>,
-    decided: Option<Decided>,
-}
-
-/// A verdict, and the message that brings it.
-#[derive(Clone)]
-struct Decided {
-    answered: Answered,
-    entry: Entry,
-    /// Identity of the request's message.
-    request: String,
-    is_sent: bool,
-}
-
 impl TeamStore {
     /// Every request that was ever seen, or stands in the leader's inbox, by number. Changes nothing.
     ///
@@ -237,6 +209,9 @@ impl TeamStore {
             self.write_approval(&Line::Withdrawn { key: key.to_owned() })?;
             return Err(e);
         }
+        if let Err(e) = self.keep_approvals_small() {
+            tracing::warn!(error = %e, "the file of what was answered grows");
+        }
         Ok(Answer::Sent(decided.answered))
     }
 
@@ -309,34 +284,6 @@ impl TeamStore {
         Ok(approval::requests(&mailbox.entries()?.entries))
     }
 
-    fn known_approvals(&self) -> Result<BTreeMap<String, Known>> {
-        let bytes = atomic_file::read_optional(&self.state().approvals())?.unwrap_or_default();
-        let mut all: BTreeMap<String, Known> = BTreeMap::new();
-        // A line that was cut by a crash is passed over.
-        for line in bytes.split(|b| *b == b'\n').filter_map(|line| serde_json::from_slice::<Line>(line).ok())
-        {
-            match line {
-                Line::Seen { key, number, from, kind, id, asked, what } => {
-                    let known = all.entry(key.clone()).or_default();
-                    let (request, answered) = (None, None);
-                    known.seen =
-                        Some(Approval { number, key, from, kind, id, asked, what, request, answered });
-                }
-                Line::Decided { key, answered, entry, request } => {
-                    let decided = Decided { answered, entry: *entry, request, is_sent: false };
-                    all.entry(key).or_default().decided = Some(decided);
-                }
-                Line::Sent { key } => {
-                    if let Some(decided) = &mut all.entry(key).or_default().decided {
-                        decided.is_sent = true;
-                    }
-                }
-                Line::Withdrawn { key } => all.entry(key).or_default().decided = None,
-            }
-        }
-        Ok(all)
-    }
-
     /// What is known and what is asked, by number. What has none yet gets the next.
     fn merged(&self, known: &BTreeMap<String, Known>, requests: Vec<Request>) -> Vec<Approval> {
         let answered = |key: &str| known.get(key)?.decided.as_ref().map(|d| d.answered.clone());
@@ -385,20 +332,5 @@ impl TeamStore {
             _ => return None,
         };
         Some(Answered { allow, by: By::Another, time: answer.timestamp, feedback: None })
-    }
-
-    fn write_seen(&self, approval: &Approval) -> Result<()> {
-        let Approval { number, key, from, kind, id, asked, what, .. } = approval.clone();
-        self.note(
-            "approval_requested",
-            &json!({"number": number, "from": from, "kind": kind, "request_id": id, "what": what}),
-        );
-        self.write_approval(&Line::Seen { key, number, from, kind, id, asked, what })
-    }
-
-    fn write_approval(&self, line: &Line) -> Result<()> {
-        // Plain data is always written.
-        let text = serde_json::to_string(line).unwrap_or_default();
-        Ok(atomic_file::append_line(&self.state().approvals(), &text)?)
     }
 }
