@@ -1,6 +1,6 @@
 //! What went wrong, as an exit code and one message. The one place that knows the codes.
 
-use crate::leader::{BirthError, Failed, Outcome};
+use crate::leader::{BirthError, Failed, Of, Outcome};
 use crate::protocol::AgentName;
 use crate::session::transcript;
 use crate::store::TeamStore;
@@ -55,6 +55,10 @@ impl Failure {
     pub fn not_started(message: impl Into<String>) -> Failure {
         Failure::Code(5, message.into())
     }
+    /// 6: the model refused or could not be reached, or a replay differs.
+    pub fn of_model(message: impl Into<String>) -> Failure {
+        Failure::Code(6, message.into())
+    }
     /// 7: a person's answer was needed and nobody was there.
     pub fn unanswered(message: impl Into<String>) -> Failure {
         Failure::Code(7, message.into())
@@ -107,7 +111,7 @@ impl From<provider::Error> for Failure {
     fn from(e: provider::Error) -> Failure {
         match e {
             provider::Error::Settings(_) => Failure::usage(e.to_string()),
-            e => Failure::Code(6, e.to_string()),
+            e => Failure::of_model(e.to_string()),
         }
     }
 }
@@ -180,8 +184,8 @@ impl Failure {
     }
 }
 
-/// The verdict over a run. Several at once: signal, did not start, timed out, nobody to answer, failed or stalled; the
-/// first that applies.
+/// The verdict over a run. Several at once: signal, did not start, timed out, model, nobody to answer, failed or stalled;
+/// the first that applies.
 /// A failed member is shown with what it printed last.
 pub fn verdict(outcome: &Outcome, store: &TeamStore) -> Result {
     if let Some(signal) = outcome.signal {
@@ -203,6 +207,7 @@ pub fn verdict(outcome: &Outcome, store: &TeamStore) -> Result {
     let text = reasons.join("\n  ");
     match reasons.is_empty() {
         true => Ok(()),
+        false if outcome.failed.iter().any(|failed| failed.of == Of::Model) => Err(Failure::of_model(text)),
         false if outcome.unanswered.is_empty() => Err(Failure::failed(text)),
         false => Err(Failure::unanswered(text)),
     }

@@ -14,7 +14,7 @@ mod tests;
 pub use approvals::{Answering, Asked, IsOurs, Person, Standing, about, asked};
 pub use birth::{BirthError, Home, IsNew, create, find_or_create};
 pub use end::{Down, close, end_team, retire_these};
-pub use state::{Action, Event, Failed, GRACE, NO_HURRY, Outcome, State, View};
+pub use state::{Action, Event, Failed, GRACE, NO_HURRY, Of, Outcome, State, View};
 
 use crate::backend::Backend;
 use crate::config::Config;

@@ -5,11 +5,12 @@ use super::approvals::{Answering, Approver, Asked, IsOurs, Person};
 use super::stall::stall;
 use crate::config::approvals::Policy;
 use crate::config::plan::{Plan, Restart};
+use crate::driver;
 use crate::hooks::Said;
 use crate::launch::{self, Life, MemberView, Retired, SpawnError};
 use crate::protocol::task::open_blockers;
 use crate::protocol::{AgentName, Body, Entry, Task, TeamName};
-use crate::store::{Doing, LeaderMode};
+use crate::store::{Doing, Exit, LeaderMode};
 use nix::sys::signal::Signal;
 use serde_json::{Value, json};
 use std::collections::{BTreeMap, HashSet, VecDeque};
@@ -20,6 +21,8 @@ use std::time::{Duration, Instant};
 const STILL_FOR: Duration = Duration::from_secs(2);
 /// The same if members are at rest: their programs take their mail some time before they show that they work on it.
 const REST_FOR: Duration = Duration::from_secs(4);
+/// How an agent of ours ends whose model refused or could not be reached, or whose replay differs.
+const MODEL_FAILED: Exit = Exit::Code(6);
 /// Grace of members when a run ends.
 pub const GRACE: Duration = launch::GRACE;
 /// The grace of an end that nobody waits for: the usual one of each team's members.
@@ -116,6 +119,17 @@ pub struct Failed {
     pub member: Option<AgentName>,
     /// What happened, as a sentence.
     pub what: String,
+    /// Whose failure it was.
+    pub of: Of,
+}
+
+/// Whose failure it was.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Of {
+    /// Of the work.
+    Work,
+    /// Of the model that an agent of ours asks: it refused, could not be reached, or a replay differs.
+    Model,
 }
 
 impl Outcome {
@@ -231,6 +245,7 @@ impl State {
         match event {
             Event::Signal(signal) => return self.on_signal(signal),
             Event::Ended(retired) => {
+                self.judge_ends(&retired);
                 self.outcome.left.extend(retired.iter().flat_map(|r| r.left.clone()));
                 // Their last words may wait in the leader's inbox.
                 self.phase = Phase::Last;
@@ -505,28 +520,60 @@ impl State {
         self.approver.iter().flat_map(Approver::unanswered).chain(helpless).collect()
     }
 
+    /// Agents of ours that say at their end that not all was replayed. Where something else has failed it follows from that.
+    fn judge_ends(&mut self, retired: &[Retired]) {
+        if !self.outcome.is_success() {
+            return;
+        }
+        for ended in retired.iter().filter(|r| r.exit == Some(MODEL_FAILED)) {
+            let is_known = self.outcome.failed.iter().any(|f| f.member.as_ref() == Some(&ended.name));
+            let member = self.last.members.iter().find(|m| m.name == ended.name && !is_known);
+            if let Some(member) = member.filter(|m| is_ours(m)) {
+                let member = MemberView { life: Life::Exited(MODEL_FAILED), ..member.clone() };
+                self.outcome.failed.push(failed_member(&member, fate(&member)));
+            }
+        }
+    }
+
     /// Writes down who and what failed, before we end anybody ourselves.
     fn judge(&mut self) {
         self.outcome.unanswered = self.unanswered();
         let members = self.last.members.iter().filter(|m| m.life.has_failed());
-        let failed =
-            |m: &MemberView| Failed { member: Some(m.name.clone()), what: format!("{} {}", m.name, fate(m)) };
+        let failed = |m: &MemberView| failed_member(m, fate(m));
         self.outcome.failed.extend(members.map(failed));
         // One that waits for mail has not ended, but what it was to do it has not done.
         let rests = |name: &str| self.last.at_rest.iter().any(|m| m.as_str() == name);
         let turns = self.failed_turns.iter().filter(|(name, _)| rests(name));
+        let of = |name: &str| match self.last.members.iter().find(|m| m.name.as_str() == name) {
+            Some(member) if is_ours(member) => Of::Model,
+            _ => Of::Work,
+        };
         let failed = |(name, why): (&String, &String)| Failed {
             member: None,
             what: format!("{name}'s last turn failed: {why}"),
+            of: of(name),
         };
         self.outcome.failed.extend(turns.map(failed));
         let tasks = self.last.tasks.iter().filter_map(|t| Some((t, t.failure()?)));
         let failed = |(t, why): (&Task, &str)| Failed {
             member: None,
             what: format!("task {} '{}' failed: {why}", t.id, t.subject),
+            of: Of::Work,
         };
         self.outcome.failed.extend(tasks.map(failed));
     }
+}
+
+/// Whether a member is an agent of ours.
+fn is_ours(member: &MemberView) -> bool {
+    member.record.as_ref().is_some_and(|record| driver::tells(&record.driver))
+}
+
+/// A member that failed, and how.
+fn failed_member(member: &MemberView, fate: String) -> Failed {
+    let is_model = is_ours(member) && member.life == Life::Exited(MODEL_FAILED);
+    let of = if is_model { Of::Model } else { Of::Work };
+    Failed { member: Some(member.name.clone()), what: format!("{} {fate}", member.name), of }
 }
 
 /// How a member ended, as the end of a sentence.

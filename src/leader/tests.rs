@@ -2,10 +2,10 @@
 
 use super::approvals::Person;
 use super::stall::stall;
-use super::state::{Action, Event, GRACE, NO_HURRY, State, View};
+use super::state::{Action, Event, GRACE, NO_HURRY, Of, State, View};
 use crate::config::approvals::Policy;
 use crate::config::plan::{BackendChoice, LeaderDeath, Limits, MemberPlan, Placement, Plan, Restart};
-use crate::launch::{Life, MemberView};
+use crate::launch::{Life, MemberView, Retired};
 use crate::protocol::{AgentName, Entry, Status, Task, TeamName};
 use crate::store::{Exit, LeaderMode};
 use crate::sys::process::Process;
@@ -328,5 +328,43 @@ fn whom_only_a_person_can_help_ends_a_run_where_there_is_none() {
             let Some(Action::Done(outcome)) = last.last() else { panic!("{last:?}") };
             assert_eq!(outcome.unanswered, ["a needs a person for a dialog, and nobody is there"]);
         }
+    }
+}
+
+#[test]
+fn d10_a_member_whose_model_failed_is_told_from_one_that_failed() {
+    let seen = |driver: &str, life: Life| {
+        let record = serde_json::json!({
+            "name": "a", "launch": "l", "tend": {"pid": 1, "start": 1}, "state": {"is": "failed"}, "since": "", "started": "",
+            "restarts": 0, "place": {"backend": "process"}, "driver": driver, "tty": true, "restart": "never", "command": [],
+            "cwd": "/",
+        });
+        let mut seen = view(&[("a", life)], &[]);
+        seen.members[0].record = Some(serde_json::from_value(record).unwrap());
+        seen
+    };
+    for (driver, code, of) in [("throng", 6, Of::Model), ("throng", 1, Of::Work), ("command", 6, Of::Work)] {
+        let now = Instant::now();
+        let mut state = running(&[("a", Restart::Never)], now);
+        assert!(ends(&state.on(Event::Seen(seen(driver, Life::Exited(Exit::Code(code)))), now)));
+        let failed = outcome(&mut state, now).failed;
+        assert_eq!(
+            (failed[0].of, failed[0].what.as_str()),
+            (of, format!("a exited {code}").as_str()),
+            "{driver}"
+        );
+    }
+    // It says so when it is asked to end.
+    for (driver, fails) in [("throng", 1), ("command", 0)] {
+        let now = Instant::now();
+        let mut state = running(&[("a", Restart::Always)], now);
+        assert!(ends(&state.on(Event::Seen(seen(driver, READY)), now)));
+        let exit = Some(Exit::Code(6));
+        let retired =
+            Retired { name: name("a"), how: "by itself when asked", exit, refusal: None, left: Vec::new() };
+        assert_eq!(state.on(Event::Ended(vec![retired]), now), [Action::Look]);
+        let actions = state.on(Event::Seen(View::default()), now);
+        let [Action::Done(outcome)] = actions.as_slice() else { panic!("{actions:?}") };
+        assert_eq!(outcome.failed.iter().filter(|f| f.of == Of::Model).count(), fails, "{driver}");
     }
 }

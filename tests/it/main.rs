@@ -48,6 +48,7 @@ mod replay;
 mod retire;
 mod rows;
 mod run;
+mod script;
 mod states;
 mod task_list;
 mod tasks;
