@@ -6,6 +6,7 @@ mod birth;
 mod end;
 mod files;
 mod hook;
+mod outcome;
 mod stall;
 mod state;
 #[cfg(test)]
@@ -14,7 +15,8 @@ mod tests;
 pub use approvals::{Answering, Asked, IsOurs, Person, Standing, about, asked};
 pub use birth::{BirthError, Home, IsNew, create, find_or_create};
 pub use end::{Down, close, end_team, retire_these};
-pub use state::{Action, Event, Failed, GRACE, NO_HURRY, Of, Outcome, State, View};
+pub use outcome::{Failed, Of, Outcome};
+pub use state::{Action, Event, GRACE, NO_HURRY, State, View};
 
 use crate::backend::Backend;
 use crate::config::Config;

@@ -32,7 +32,7 @@ pub(super) fn stall(view: &View) -> Option<String> {
 fn reason(task: &Task, view: &View) -> String {
     let fate = |name: &str| {
         let member = view.members.iter().find(|m| m.name.as_str() == name);
-        member.map_or("gone".to_owned(), super::state::fate)
+        member.map_or("gone".to_owned(), super::outcome::fate)
     };
     let what = format!("task {} '{}'", task.id, task.subject);
     if let Some(owner) = task.freed_from() {

@@ -2,15 +2,15 @@
 
 use super::ShowFrom;
 use super::approvals::{Answering, Approver, Asked, IsOurs, Person};
+use super::outcome::{Failed, MODEL_FAILED, Of, Outcome, failed_member, is_ours};
 use super::stall::stall;
 use crate::config::approvals::Policy;
 use crate::config::plan::{Plan, Restart};
-use crate::driver;
 use crate::hooks::Said;
 use crate::launch::{self, Life, MemberView, Retired, SpawnError};
 use crate::protocol::task::open_blockers;
 use crate::protocol::{AgentName, Body, Entry, Task, TeamName};
-use crate::store::{Doing, Exit, LeaderMode};
+use crate::store::{Doing, LeaderMode};
 use nix::sys::signal::Signal;
 use serde_json::{Value, json};
 use std::collections::{BTreeMap, HashSet, VecDeque};
@@ -21,8 +21,6 @@ use std::time::{Duration, Instant};
 const STILL_FOR: Duration = Duration::from_secs(2);
 /// The same if members are at rest: their programs take their mail some time before they show that they work on it.
 const REST_FOR: Duration = Duration::from_secs(4);
-/// How an agent of ours ends whose model refused or could not be reached, or whose replay differs.
-const MODEL_FAILED: Exit = Exit::Code(6);
 /// Grace of members when a run ends.
 pub const GRACE: Duration = launch::GRACE;
 /// The grace of an end that nobody waits for: the usual one of each team's members.
@@ -91,52 +89,6 @@ pub enum Action {
     RetireAll(Duration),
     /// Leading is over.
     Done(Outcome),
-}
-
-/// How leading ended. Several can be true at once; the exit code is that of the first that applies, in this order.
-#[derive(Debug, Clone, Default, PartialEq)]
-pub struct Outcome {
-    /// A signal ended it.
-    pub signal: Option<Signal>,
-    /// A member could not be started.
-    pub not_started: Option<String>,
-    /// It did not end in time.
-    pub timed_out: Option<Duration>,
-    /// What members asked and nobody was there to answer.
-    pub unanswered: Vec<String>,
-    /// Nobody could get anywhere.
-    pub stalled: Option<String>,
-    /// Members and tasks that failed.
-    pub failed: Vec<Failed>,
-    /// Processes and places that could not be ended.
-    pub left: Vec<String>,
-}
-
-/// A member or task that failed.
-#[derive(Debug, Clone, PartialEq)]
-pub struct Failed {
-    /// The member, if it is one.
-    pub member: Option<AgentName>,
-    /// What happened, as a sentence.
-    pub what: String,
-    /// Whose failure it was.
-    pub of: Of,
-}
-
-/// Whose failure it was.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Of {
-    /// Of the work.
-    Work,
-    /// Of the model that an agent of ours asks: it refused, could not be reached, or a replay differs.
-    Model,
-}
-
-impl Outcome {
-    /// Whether all went well.
-    pub fn is_success(&self) -> bool {
-        *self == Outcome::default()
-    }
 }
 
 #[derive(Debug, Clone, Copy, PartialEq)]
@@ -455,7 +407,8 @@ impl State {
             let why = if self.outcome.is_success() { "all is done" } else { "all has ended" };
             return self.end(why, NO_HURRY);
         }
-        let reminders = self.remind();
+        // Not at once: the mail that tells of a task comes a moment after the task.
+        let reminders = if have_rested { self.remind() } else { Vec::new() };
         if !reminders.is_empty() {
             return reminders;
         }
@@ -526,12 +479,9 @@ impl State {
             return;
         }
         for ended in retired.iter().filter(|r| r.exit == Some(MODEL_FAILED)) {
-            let is_known = self.outcome.failed.iter().any(|f| f.member.as_ref() == Some(&ended.name));
-            let member = self.last.members.iter().find(|m| m.name == ended.name && !is_known);
-            if let Some(member) = member.filter(|m| is_ours(m)) {
-                let member = MemberView { life: Life::Exited(MODEL_FAILED), ..member.clone() };
-                self.outcome.failed.push(failed_member(&member, fate(&member)));
-            }
+            let member = self.last.members.iter().find(|m| m.name == ended.name && is_ours(m));
+            let ended = member.map(|m| MemberView { life: Life::Exited(MODEL_FAILED), ..m.clone() });
+            self.outcome.failed.extend(ended.as_ref().map(failed_member));
         }
     }
 
@@ -539,8 +489,7 @@ impl State {
     fn judge(&mut self) {
         self.outcome.unanswered = self.unanswered();
         let members = self.last.members.iter().filter(|m| m.life.has_failed());
-        let failed = |m: &MemberView| failed_member(m, fate(m));
-        self.outcome.failed.extend(members.map(failed));
+        self.outcome.failed.extend(members.map(failed_member));
         // One that waits for mail has not ended, but what it was to do it has not done.
         let rests = |name: &str| self.last.at_rest.iter().any(|m| m.as_str() == name);
         let turns = self.failed_turns.iter().filter(|(name, _)| rests(name));
@@ -561,30 +510,5 @@ impl State {
             of: Of::Work,
         };
         self.outcome.failed.extend(tasks.map(failed));
-    }
-}
-
-/// Whether a member is an agent of ours.
-fn is_ours(member: &MemberView) -> bool {
-    member.record.as_ref().is_some_and(|record| driver::tells(&record.driver))
-}
-
-/// A member that failed, and how.
-fn failed_member(member: &MemberView, fate: String) -> Failed {
-    let is_model = is_ours(member) && member.life == Life::Exited(MODEL_FAILED);
-    let of = if is_model { Of::Model } else { Of::Work };
-    Failed { member: Some(member.name.clone()), what: format!("{} {fate}", member.name), of }
-}
-
-/// How a member ended, as the end of a sentence.
-pub(super) fn fate(member: &MemberView) -> String {
-    match member.life {
-        Life::Exited(exit) => {
-            let note = member.record.as_ref().and_then(|r| r.note.as_deref());
-            note.map_or(exit.to_string(), |note| format!("{exit} ({note})"))
-        }
-        Life::Failed => "could not be started".to_owned(),
-        Life::Lost(_) => "was lost: its tend died".to_owned(),
-        _ => format!("is {}", member.life.word()),
     }
 }

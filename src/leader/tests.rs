@@ -1,8 +1,9 @@
 //! The leader's state, step by step.
 
 use super::approvals::Person;
+use super::outcome::Of;
 use super::stall::stall;
-use super::state::{Action, Event, GRACE, NO_HURRY, Of, State, View};
+use super::state::{Action, Event, GRACE, NO_HURRY, State, View};
 use crate::config::approvals::Policy;
 use crate::config::plan::{BackendChoice, LeaderDeath, Limits, MemberPlan, Placement, Plan, Restart};
 use crate::launch::{Life, MemberView, Retired};

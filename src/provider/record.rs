@@ -75,17 +75,16 @@ impl Recorder {
 
     /// Asks for an answer and writes it down before the agent has it.
     pub(super) fn start(&mut self, agent: &str, request: &Request, deltas: Deltas) -> Answering {
-        let tape = self.tape(agent).and_then(|tape| tape.begin(request));
-        let recording = match tape {
-            Ok((line, file, (path, known))) => {
-                let moment = self.moment.clone();
-                Recording { line: Some(line), file, path, known, moment }
-            }
-            Err(e) => return Answering::of(vec![Err(e)]),
-        };
-        let inner = self.service.start(request, deltas);
-        let (events, receiver) = mpsc::channel(EVENTS_MAX);
-        Answering { events: receiver, task: tokio::spawn(recording.run(inner, events)) }
+        match self.begin(agent, request) {
+            Ok(recording) => recording.of(self.service.start(request, deltas)),
+            Err(e) => Answering::of(vec![Err(e)]),
+        }
+    }
+
+    pub(super) fn begin(&mut self, agent: &str, request: &Request) -> Result<Recording, Error> {
+        let moment = self.moment.clone();
+        let (line, file, (path, known)) = self.tape(agent)?.begin(request)?;
+        Ok(Recording { line: Some(line), file, path, known, moment })
     }
 }
 
@@ -147,7 +146,8 @@ impl Tape {
 }
 
 /// A call that is being recorded. Dropped before its end it was interrupted, and is written down as that.
-struct Recording {
+#[derive(Debug)]
+pub(super) struct Recording {
     line: Option<Line>,
     file: File,
     path: PathBuf,
@@ -156,6 +156,12 @@ struct Recording {
 }
 
 impl Recording {
+    /// The answer, as it is written down.
+    pub(super) fn of(self, inner: Answering) -> Answering {
+        let (sender, events) = mpsc::channel(EVENTS_MAX);
+        Answering { events, task: tokio::spawn(self.run(inner, sender)) }
+    }
+
     async fn run(mut self, mut inner: Answering, events: mpsc::Sender<Result<ModelEvent, Error>>) {
         while let Some(event) = inner.next().await {
             let is_last = !event.as_ref().is_ok_and(|event| !matches!(event, ModelEvent::Done(_)));

@@ -1,5 +1,8 @@
 //! A recorded run once more, without any service: each request must be the recorded one, and gets the recorded answer (D10).
 
+#[cfg(test)]
+mod tests;
+
 use super::cassette::{self, Header, Line, Moment, Plain, changed};
 use super::difference::{difference, shown};
 use super::known::Known;

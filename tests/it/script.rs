@@ -1,6 +1,7 @@
 //! Teams of agents of ours whose models are scripts written by hand (D10): real processes, no network.
 
-use crate::support::{Call, Outcome, World};
+use crate::support::{Call, Outcome, World, repository};
+use std::fs;
 
 /// An address at which nobody answers.
 const NOBODY: &str = "http://127.0.0.1:9";
@@ -155,4 +156,29 @@ fn probe_d10_a_script_for_one_agent() {
     let nothing =
         without_network(world.throng(["agent", "run", "--prompt", "Look", "--replay", "nowhere"])).run();
     nothing.code(2).complains("nothing to replay in nowhere").complains("main.toml").complains("--record");
+}
+
+/// The fenced block of `docs/replay.md` that follows a line with this file's name.
+fn shown(file: &str) -> String {
+    let page = fs::read_to_string(repository().join("docs/replay.md")).unwrap();
+    let (_, rest) = page.split_once(&format!("as `{file}`:")).unwrap_or_else(|| panic!("no {file}"));
+    let (_, rest) = rest.split_once("```toml\n").unwrap();
+    rest.split_once("```").unwrap().0.to_owned()
+}
+
+#[test]
+fn the_page_on_replay_shows_a_team_that_runs() {
+    let world = World::new();
+    for file in ["numbers/team.toml", "numbers/model/ann.toml", "numbers/model/bob.toml"] {
+        world.write(file, shown(file));
+    }
+    let run = || without_network(world.throng(["run", "numbers"])).run();
+    run().ok().says("2 tasks completed, 0 failed");
+    assert_eq!(world.read("numbers/number.txt"), "42\n");
+    world.write(
+        "numbers/model/ann.toml",
+        shown("numbers/model/ann.toml").replace("is (?<number>", "is 43(?<number>"),
+    );
+    run().code(6).complains("ann.toml:9: turn 1 (on task), step 2: expected a match of");
+    world.assert_nothing_left();
 }

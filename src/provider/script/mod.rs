@@ -9,7 +9,7 @@ use super::replay::fitting;
 use super::{Answer, Answering, Block, Deltas, Error, Message, ModelEvent, Request, Role, Usage, cassette};
 use file::{Expect, File, On, Repeats, Step, Turn};
 use serde_json::{Value, json};
-use std::collections::{BTreeMap, VecDeque};
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::path::Path;
 
 /// Whose mail is as good as a prompt.
@@ -38,6 +38,8 @@ struct Came {
     current: Option<(usize, usize)>,
     /// What was said and has begun no turn yet.
     pending: VecDeque<Heard>,
+    /// Tasks that have begun a turn.
+    tasks: BTreeSet<String>,
     /// Results of the last calls.
     results: Vec<Said>,
     /// The last calls: id and what they are.
@@ -162,9 +164,13 @@ impl Came {
             let (at, number, about) = match self.current.take() {
                 Some((at, number)) => (at, number, std::mem::take(&mut self.results)),
                 None => match self.begin(file)? {
-                    Some((at, said)) => (at, 0, vec![said]),
-                    None if is_first => return Err(nothing_to_do(file)),
-                    None => break,
+                    Begins::Turn(at, said) => (at, 0, vec![said]),
+                    Begins::Nothing if is_first => return Err(nothing_to_do(file)),
+                    Begins::Nothing => break,
+                    Begins::Reminder => {
+                        is_first = false;
+                        continue;
+                    }
                 },
             };
             is_first = false;
@@ -190,8 +196,8 @@ impl Came {
     }
 
     /// The first turn that something which was said begins.
-    fn begin(&mut self, file: &File) -> Result<Option<(usize, Said)>, Error> {
-        let Some(heard) = self.pending.pop_front() else { return Ok(None) };
+    fn begin(&mut self, file: &File) -> Result<Begins, Error> {
+        let Some(heard) = self.pending.pop_front() else { return Ok(Begins::Nothing) };
         for (at, turn) in file.turns.iter().enumerate() {
             let is_due = turn.repeats == Repeats::Always || !self.begun.contains(&at);
             if !is_due || !self.fits(turn, &heard) {
@@ -203,12 +209,17 @@ impl Came {
                 }
                 self.capture(pattern, &heard.text);
             }
+            self.tasks.extend(heard.task.clone());
             let task = heard.task.clone().map(|task| ("task".to_owned(), task));
             let from = heard.from.clone().map(|from| ("from".to_owned(), from));
             self.values.extend(task.into_iter().chain(from));
             self.begun.push(at);
             let what = heard.title();
-            return Ok(Some((at, Said { call: None, what, text: heard.text, is_error: false })));
+            return Ok(Begins::Turn(at, Said { call: None, what, text: heard.text, is_error: false }));
+        }
+        // Told of its task once more: its owner may have been reminded while the first word was on its way.
+        if heard.task.as_ref().is_some_and(|task| self.tasks.contains(task)) {
+            return Ok(Begins::Reminder);
         }
         let path = file.path.display();
         let difference = format!(
@@ -314,6 +325,16 @@ impl Came {
         }
         Ok(if step.calls.is_empty() { Goes::Over } else { Goes::On })
     }
+}
+
+/// What the next of what was said begins.
+enum Begins {
+    /// This turn, with these words.
+    Turn(usize, Said),
+    /// Nothing: it is known already.
+    Reminder,
+    /// Nothing was said.
+    Nothing,
 }
 
 /// Whether a turn goes on after a step.

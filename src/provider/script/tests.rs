@@ -99,6 +99,12 @@ fn probe_d10_turns_steps_and_placeholders() {
     let answer = talk.say(&mail("ann", "is it &gt; 42?")).unwrap();
     assert_eq!(answer.content[0].as_text(), Some("Thanks, ann."));
     talk.script.end().unwrap();
+    // A reminder of a task that has begun is none of the author's business; another task is.
+    let task = |id: u32| mail("team-lead", &format!("Task {id} is yours: Look"));
+    assert_eq!(talk.say(&task(7)).unwrap().content[0].as_text(), Some(SILENCE));
+    let none = difference(talk.say(&task(8)));
+    assert!(none.contains("no turn is left for task 8"), "{none}");
+    talk.messages.pop();
     let none = difference(talk.say(&mail("ann", "again")));
     assert!(none.contains("no turn is left for the mail of ann: \"again\""), "{none}");
 }
