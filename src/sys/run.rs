@@ -195,7 +195,7 @@ pub fn start_detached(mut command: Command, keep: Option<i32>) -> Result<()> {
 /// Puts a keeper between us and what `command` starts: the leader of its group, which ends as the program ended, and kills the
 /// whole group when our process has ended, by a kill too. The kernel alone would kill the program and not what that started.
 #[allow(unsafe_code)]
-fn keep_in_group(command: &mut Command) {
+pub(super) fn keep_in_group(command: &mut Command) {
     // SAFETY: between fork and exec, and in the keeper, there are only system calls.
     #[cfg(target_os = "linux")]
     unsafe {
@@ -209,7 +209,7 @@ fn keep_in_group(command: &mut Command) {
 /// Makes `command` inherit no descriptor but 0, 1, 2 and `keep`: what we were started with is none of its business, and
 /// a server that outlives us would hold it for ever.
 #[allow(unsafe_code)]
-fn close_others(command: &mut Command, keep: Option<u32>) {
+pub(super) fn close_others(command: &mut Command, keep: Option<u32>) {
     let close = |first: u32, last: u32| {
         // SAFETY: marking descriptors to be closed by exec touches no memory. The marked ones stay open until then,
         // among them the pipe on which std reports a failed exec.

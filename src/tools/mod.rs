@@ -3,7 +3,17 @@
 //! A tool gets a [`View`] of its agent, which nothing changes while it runs, and gives an [`Outcome`]; what it changes about
 //! the agent (files it has seen, its directory) stands in the outcome as [`Effect`]s, which the agent's owner applies.
 
-use crate::provider::{Content, IsError};
+pub mod background;
+mod bash;
+mod cancel;
+mod input;
+mod read;
+
+pub use background::Background;
+pub use cancel::Cancel;
+
+use crate::provider::{Content, IsError, ToolDefinition};
+use serde_json::Value;
 use std::collections::BTreeMap;
 use std::ffi::OsString;
 use std::path::PathBuf;
@@ -25,10 +35,13 @@ pub struct View {
     pub directory: PathBuf,
     /// Files that the agent has read or written, with what it saw. A file is written only if it is as it was seen.
     pub seen: BTreeMap<PathBuf, Stamp>,
-    /// Directory for output that is too long to be told, and for that of background commands. Exists, mode 0700.
+    /// Directory for output that is too long to be told, and for that of background commands. Mode 0700;
+    /// it is made when it is needed.
     pub output: PathBuf,
     /// The environment of commands.
     pub environment: Vec<(OsString, OsString)>,
+    /// What runs beside the agent; all views of one agent share it.
+    pub background: Background,
 }
 
 /// What a tool changes about its agent.
@@ -38,6 +51,93 @@ pub enum Effect {
     Saw(PathBuf, Stamp),
     /// The agent's commands run in another directory from now on.
     Directory(PathBuf),
+}
+
+/// What a model may do.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Tool {
+    /// Reads a file.
+    Read,
+    /// Runs a shell command.
+    Bash,
+}
+
+/// All tools, in the order in which a model is told of them.
+pub const ALL: [Tool; 2] = [Tool::Bash, Tool::Read];
+
+/// What may run while a tool runs.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Beside {
+    /// Other tools of this kind: it reads, searches or fetches.
+    Others,
+    /// Nothing: it may change what others look at.
+    Nothing,
+}
+
+/// What is told of a tool.
+struct About {
+    name: &'static str,
+    beside: Beside,
+    description: &'static str,
+    schema: fn() -> Value,
+}
+
+impl Tool {
+    /// The tool of that name.
+    pub fn named(name: &str) -> Option<Tool> {
+        ALL.into_iter().find(|tool| tool.name() == name)
+    }
+
+    /// Its name.
+    pub fn name(self) -> &'static str {
+        self.about().name
+    }
+
+    /// What the model is told of it.
+    pub fn definition(self) -> ToolDefinition {
+        let about = self.about();
+        ToolDefinition {
+            name: about.name.to_owned(),
+            description: about.description.to_owned(),
+            input_schema: (about.schema)(),
+        }
+    }
+
+    /// What may run while it runs.
+    pub fn runs_beside(self) -> Beside {
+        self.about().beside
+    }
+
+    fn about(self) -> &'static About {
+        match self {
+            Tool::Read => &read::ABOUT,
+            Tool::Bash => &bash::ABOUT,
+        }
+    }
+}
+
+/// Runs a tool. Whether it may run was decided before. A wrong input is answered like any failure, in words that say what
+/// would be right.
+pub async fn run(tool: Tool, input: Value, view: View, cancel: Cancel) -> Outcome {
+    let ran = match tool {
+        Tool::Read => blocking(move || read::run(input, &view)).await,
+        Tool::Bash => bash::run(input, view, cancel).await,
+    };
+    ran.unwrap_or_else(Outcome::failed)
+}
+
+/// What came of a call, or why nothing did.
+type Ran = Result<Outcome, String>;
+
+/// Does file work beside the loop, which must not wait for a disk.
+async fn blocking(work: impl FnOnce() -> Ran + Send + 'static) -> Ran {
+    let broke = || Err("The tool itself broke, which is a fault of throng.".to_owned());
+    blocking_value(work).await.unwrap_or_else(broke)
+}
+
+/// As [`blocking`]; `None` if it panicked.
+async fn blocking_value<T: Send + 'static>(work: impl FnOnce() -> T + Send + 'static) -> Option<T> {
+    tokio::task::spawn_blocking(work).await.ok()
 }
 
 /// What came of a call.
@@ -51,78 +151,19 @@ pub struct Outcome {
     pub effects: Vec<Effect>,
 }
 
-/// A tool.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Tool {
-    /// Reads.
-    Read,
-    /// Runs.
-    Bash,
-}
+impl Outcome {
+    /// A success that is told in words.
+    fn said(text: impl Into<String>) -> Outcome {
+        Outcome { content: Content::Text(text.into()), is_error: IsError::No, effects: Vec::new() }
+    }
 
-/// What a tool may run beside.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Beside {
-    /// Others that do.
-    Others,
-    /// Nothing.
-    Nothing,
-}
+    /// A failure that is told in words.
+    fn failed(text: impl Into<String>) -> Outcome {
+        Outcome { is_error: IsError::Yes, ..Outcome::said(text) }
+    }
 
-impl Tool {
-    /// All.
-    pub const ALL: [Tool; 2] = [Tool::Read, Tool::Bash];
-    /// By its name.
-    pub fn named(name: &str) -> Option<Tool> {
-        Tool::ALL.into_iter().find(|tool| tool.name() == name)
+    fn with(mut self, effects: impl IntoIterator<Item = Effect>) -> Outcome {
+        self.effects.extend(effects);
+        self
     }
-    /// Its name.
-    pub fn name(self) -> &'static str {
-        match self {
-            Tool::Read => "Read",
-            Tool::Bash => "Bash",
-        }
-    }
-    /// Whether.
-    pub fn runs_beside(self) -> Beside {
-        if self == Tool::Read { Beside::Others } else { Beside::Nothing }
-    }
-    /// For the model.
-    pub fn definition(self) -> crate::provider::ToolDefinition {
-        crate::provider::ToolDefinition {
-            name: self.name().into(),
-            description: String::new(),
-            input_schema: serde_json::json!({"type":"object"}),
-        }
-    }
-}
-
-/// A switch.
-#[derive(Debug, Clone, Default)]
-pub struct Cancel(std::sync::Arc<tokio::sync::Notify>);
-
-impl Cancel {
-    /// Sets it.
-    pub fn set(&self) {
-        self.0.notify_waiters();
-    }
-}
-/// Runs one.
-pub async fn run(tool: Tool, input: serde_json::Value, view: View, _cancel: Cancel) -> Outcome {
-    let text = tokio::task::spawn_blocking(move || match tool {
-        Tool::Read => {
-            std::fs::read_to_string(view.directory.join(input["file_path"].as_str().unwrap_or_default()))
-                .unwrap_or_else(|e| e.to_string())
-        }
-        Tool::Bash => std::process::Command::new("bash")
-            .arg("-c")
-            .arg(input["command"].as_str().unwrap_or_default())
-            .current_dir(view.directory)
-            .output()
-            .map(|o| String::from_utf8_lossy(&o.stdout).into_owned())
-            .unwrap_or_else(|e| e.to_string()),
-    })
-    .await
-    .unwrap_or_default();
-    Outcome { content: Content::Text(text), is_error: IsError::No, effects: Vec::new() }
 }

@@ -56,4 +56,5 @@ mod tidy;
 mod tmux;
 mod tmux_calls;
 mod tmux_ends;
+mod tools_bash;
 mod up;

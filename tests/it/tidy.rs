@@ -30,7 +30,7 @@ const ROOMS: [&str; 20] = [
 ];
 const LINES_MAX: usize = 600;
 /// Rooms whose data other programs or later runs of ours read.
-const SERDE_ROOMS: [&str; 6] = ["protocol", "config", "agents", "provider", "store", "session"];
+const SERDE_ROOMS: [&str; 7] = ["protocol", "config", "agents", "provider", "store", "tools", "session"];
 /// Pure functions of `std::env`: they read nothing.
 const PURE_ENV: [&str; 2] = ["split_paths", "join_paths"];
 

@@ -7,6 +7,7 @@ pub mod process;
 pub mod team;
 pub mod terminal;
 pub mod tmux;
+pub mod tools;
 pub mod wait;
 pub mod world;
 
