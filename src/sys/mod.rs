@@ -5,6 +5,7 @@
 pub mod atomic_file;
 pub mod fault;
 pub mod flock;
+pub mod folder;
 pub mod group;
 #[cfg(target_os = "linux")]
 mod keeper;

@@ -21,6 +21,7 @@ const LIMIT_MAX: Duration = Duration::from_secs(600);
 pub(super) const ABOUT: About = About {
     name: "Bash",
     beside: Beside::Nothing,
+    target: None,
     description: "Runs a command with `bash -c` and tells what it printed (both outputs as one) and its exit code. It has \
         no input and no terminal, so use options that keep a program from asking. `cd` lasts for the calls after it; \
         variables, functions and options do not. Output of more than 30000 bytes is shortened in the middle, and you are \

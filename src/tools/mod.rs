@@ -6,11 +6,16 @@
 pub mod background;
 mod bash;
 mod cancel;
+mod image;
 mod input;
+mod notebook;
 mod read;
+mod target;
+mod text;
 
 pub use background::Background;
 pub use cancel::Cancel;
+pub use target::{Access, Target, targets};
 
 use crate::provider::{Content, IsError, ToolDefinition};
 use serde_json::Value;
@@ -40,6 +45,9 @@ pub struct View {
     pub output: PathBuf,
     /// The environment of commands.
     pub environment: Vec<(OsString, OsString)>,
+    /// The files of the call as they were when it was judged: it is led there and nowhere else. What is not among them is
+    /// resolved when it is used.
+    pub judged: Vec<Target>,
     /// What runs beside the agent; all views of one agent share it.
     pub background: Background,
 }
@@ -78,6 +86,8 @@ pub enum Beside {
 struct About {
     name: &'static str,
     beside: Beside,
+    /// The field that names a file, and what is done to it.
+    target: Option<(&'static str, Access)>,
     description: &'static str,
     schema: fn() -> Value,
 }

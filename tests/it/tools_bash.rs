@@ -76,7 +76,7 @@ fn case_c088_a_grandchild_that_holds_the_pipe_does_not_hold_the_call() {
     let listed = agent.view.background.list();
     assert_eq!(listed.len(), 1);
     agent.block_on(agent.view.background.stop_all());
-    assert_eq!(carrying("sleep 308801"), [], "the end of the session is its end");
+    assert_eq!(carrying("sleep 308801"), Vec::<i32>::new(), "the end of the session is its end");
 }
 
 #[test]
@@ -87,7 +87,7 @@ fn case_c088_after_a_timeout_nothing_of_the_group_is_left() {
     assert!(is_error(&said));
     assert!(text(&said).starts_with("begun\n"), "{}", text(&said));
     assert!(text(&said).ends_with("[It was ended since it took longer than 300 ms.]"), "{}", text(&said));
-    assert_eq!(carrying("sleep 308802"), []);
+    assert_eq!(carrying("sleep 308802"), Vec::<i32>::new());
     let zombies = process::Process::zombies_of_ours();
     assert!(
         zombies.iter().all(|z| Some(*z) != process::Process::of(z.pid) || !is_bash(z.pid)),
@@ -114,7 +114,7 @@ fn goal_d2_bash_ends_when_cancelled_or_dropped() {
         tokio::join!(call, stop).0
     });
     assert!(is_error(&said) && text(&said).contains("cancelled"), "{}", text(&said));
-    assert_eq!(carrying("sleep 308803"), []);
+    assert_eq!(carrying("sleep 308803"), Vec::<i32>::new());
 
     std::fs::remove_file(agent.dir().join("begun")).unwrap();
     agent.block_on(async {
