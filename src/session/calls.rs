@@ -4,7 +4,7 @@ use super::instructions::Instructions;
 use super::permits::{Asked, Permits};
 use super::state::State;
 use crate::provider::{Call, Content, IsError};
-use crate::tools::{self, Cancel, Effect, Outcome, Tool, View};
+use crate::tools::{self, Background, Cancel, Effect, Outcome, Tool, View};
 use std::collections::HashMap;
 use std::ffi::OsString;
 use std::path::PathBuf;
@@ -43,6 +43,8 @@ pub struct Hands {
     /// Ids of the calls that run.
     calls: HashMap<task::Id, String>,
     cancel: Cancel,
+    /// Commands that run, or have left something running.
+    background: Background,
 }
 
 impl Hands {
@@ -50,7 +52,17 @@ impl Hands {
     pub fn new(output: PathBuf, environment: Vec<(OsString, OsString)>, permits: Permits) -> Hands {
         let (asks, asked) = mpsc::unbounded_channel();
         let (running, cancel) = (JoinSet::new(), Cancel::default());
-        Hands { output, environment, permits, asks, asked, running, calls: HashMap::new(), cancel }
+        Hands {
+            output,
+            environment,
+            permits,
+            asks,
+            asked,
+            running,
+            calls: HashMap::new(),
+            cancel,
+            background: Background::default(),
+        }
     }
 
     /// Begins a call.
@@ -60,14 +72,16 @@ impl Hands {
             seen: state.seen().clone(),
             output: self.output.clone(),
             environment: self.environment.clone(),
+            judged: Vec::new(),
+            background: self.background.clone(),
         };
         let cancel = self.cancel.clone();
         let (permits, asks) = (self.permits.clone(), self.asks.clone());
         let id = call.id.clone();
         let handle = self.running.spawn(async move {
             let outcome = match Tool::named(&call.name) {
-                Some(tool) => match permits.settle(&call, &view.directory, &asks).await {
-                    Ok(input) => tools::run(tool, input, view, cancel).await,
+                Some(tool) => match permits.settle((tool, &call), &view, &asks).await {
+                    Ok((input, judged)) => tools::run(tool, input, View { judged, ..view }, cancel).await,
                     Err(why) => failure(format!("Refused: {why}")),
                 },
                 None => unknown(&call.name),
@@ -83,7 +97,7 @@ impl Hands {
             biased;
             Some(asked) = self.asked.recv() => Some(Heard::Asked(asked)),
             Some(done) = self.running.join_next_with_id() => {
-                let id = done.as_ref().map_or_else(|e| e.id(), |(id, _)| *id);
+                let id = done.as_ref().map_or_else(task::JoinError::id, |(id, _)| *id);
                 let call = self.calls.remove(&id).unwrap_or_default();
                 Some(Heard::Done(match done {
                     Ok((_, done)) => done,
@@ -103,7 +117,10 @@ impl Hands {
     /// Ends all that run, for good.
     pub(super) async fn end(mut self, within: Duration) {
         self.cancel.set();
-        let all = async { while self.running.join_next().await.is_some() {} };
+        let all = async {
+            while self.running.join_next().await.is_some() {}
+            self.background.stop_all().await;
+        };
         if tokio::time::timeout(within, all).await.is_err() {
             tracing::error!("calls did not end in time");
         }
@@ -121,7 +138,7 @@ pub(super) fn instructions_for(done: &Done, known: &mut Instructions, state: &St
 }
 
 fn unknown(name: &str) -> Outcome {
-    let names: Vec<&str> = Tool::ALL.iter().map(|tool| tool.name()).collect();
+    let names: Vec<&str> = tools::ALL.iter().map(|tool| tool.name()).collect();
     let text = format!("There is no tool '{name}'. There are: {}", names.join(", "));
     failure(text)
 }

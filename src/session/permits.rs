@@ -4,6 +4,7 @@ use super::mail::Inbox;
 use crate::permission::{self, Decision, Mode, Paths, Request, Rules, Verdict};
 use crate::provider::Call;
 use crate::sys::links;
+use crate::tools::{self, Target, Tool, View};
 use serde_json::Value;
 use std::path::Path;
 use std::sync::Arc;
@@ -59,25 +60,27 @@ pub(super) enum Reply {
 }
 
 impl Permits {
-    /// Judges a call, asks if need be, and answers the input with which it may run, or why it may not.
+    /// Judges a call, asks if need be, and answers the input with which it may run and where its paths led when it was
+    /// judged, or why it may not.
     pub(super) async fn settle(
         &self,
-        call: &Call,
-        directory: &Path,
+        (tool, call): (Tool, &Call),
+        view: &View,
         asks: &mpsc::UnboundedSender<Asked>,
-    ) -> Result<Value, String> {
-        let verdict = self.judge(call, directory).await;
+    ) -> Result<(Value, Vec<Target>), String> {
+        let (verdict, targets) = self.judge((tool, call), view).await;
         let settled = match verdict.decision {
-            Decision::Allow => Ok(call.input.clone()),
+            Decision::Allow => Ok((call.input.clone(), targets)),
             Decision::Deny => Err(verdict.reason),
             Decision::Ask => match self.ask(call, &verdict.reason, asks).await {
                 Ok(Some(input)) => {
                     // Whoever answers cannot change it into something that a rule forbids.
                     let changed = Call { input, ..call.clone() };
-                    let verdict = self.judge(&changed, directory).await;
-                    if verdict.decision == Decision::Deny { Err(verdict.reason) } else { Ok(changed.input) }
+                    let (verdict, targets) = self.judge((tool, &changed), view).await;
+                    let is_denied = verdict.decision == Decision::Deny;
+                    if is_denied { Err(verdict.reason) } else { Ok((changed.input, targets)) }
                 }
-                Ok(None) => Ok(call.input.clone()),
+                Ok(None) => Ok((call.input.clone(), targets)),
                 Err(why) => Err(why),
             },
         };
@@ -112,19 +115,24 @@ impl Permits {
         }
     }
 
-    async fn judge(&self, call: &Call, directory: &Path) -> Verdict {
-        let (rules, mode, call, cwd) =
-            (Arc::clone(&self.rules), self.mode, call.clone(), directory.to_owned());
+    async fn judge(&self, (tool, call): (Tool, &Call), view: &View) -> (Verdict, Vec<Target>) {
+        let (rules, mode, call, view) = (Arc::clone(&self.rules), self.mode, call.clone(), view.clone());
         // Links may lead to a disk that is slow.
         let judged = tokio::task::spawn_blocking(move || {
-            let (tool, input) = (call.name.as_str(), &call.input);
-            let paths = Paths::follow(permission::paths(&rules, (tool, input), &cwd), links::followed);
-            permission::judge(&rules, mode, &Request { tool, input, cwd: &cwd, paths: &paths })
+            let (name, input, cwd) = (call.name.as_str(), &call.input, view.directory.as_path());
+            let targets = tools::targets(tool, input, &view);
+            // What is judged is what will be used, whatever becomes of the links meanwhile.
+            let follow = |path: &Path| {
+                let target = targets.iter().find(|target| target.as_given == path);
+                target.map_or_else(|| links::followed(path), |target| target.resolved.clone())
+            };
+            let paths = Paths::follow(permission::paths(&rules, (name, input), cwd), follow);
+            let request = Request { tool: name, input, cwd, paths: &paths };
+            (permission::judge(&rules, mode, &request), targets)
         });
-        judged.await.unwrap_or_else(|e| Verdict {
-            decision: Decision::Deny,
-            reason: format!("the call cannot be judged: {e}"),
-            parts: Vec::new(),
+        judged.await.unwrap_or_else(|e| {
+            let reason = format!("the call cannot be judged: {e}");
+            (Verdict { decision: Decision::Deny, reason, parts: Vec::new() }, Vec::new())
         })
     }
 }

@@ -14,7 +14,7 @@ use crate::session::{
     Session, Settings, State, Transcript,
 };
 use crate::store::Doing;
-use crate::tools::Tool;
+use crate::tools;
 use nix::sys::signal::Signal;
 use serde_json::json;
 use std::io::{BufRead, IsTerminal};
@@ -198,7 +198,7 @@ fn session(
         thinking_tokens: None,
         window_tokens: 200_000,
         system: session::system(role.as_deref(), &instructions.text, &facts).into(),
-        tools: Tool::ALL.iter().map(|tool| tool.definition()).collect(),
+        tools: tools::ALL.iter().map(|tool| tool.definition()).collect(),
         limits: Limits { turns: verb.max_turns, tokens: verb.max_tokens, cost_usd: verb.max_cost },
         price: None,
         mail,

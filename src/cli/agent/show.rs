@@ -125,7 +125,7 @@ impl<'a> Shown<'a> {
                 self.piece("y or n> ");
             }
             News::Refused { call, why } => {
-                self.line(Paint::Red, &format!("  refused {}: {why}", activity(call)))
+                self.line(Paint::Red, &format!("  refused {}: {why}", activity(call)));
             }
             News::Rests(rest) => self.rests(rest),
             News::Thinking(_) | News::CallBegins(_) => {}
