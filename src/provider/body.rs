@@ -10,6 +10,9 @@ use std::collections::{HashMap, HashSet};
 /// What a call is answered that has no result.
 const NO_RESULT: &str = "The call was cut off: there is no result.";
 
+/// What stands before a conversation that begins with the model: the service wants the user to begin.
+const NO_BEGINNING: &str = "(The beginning of this conversation is gone.)";
+
 /// User messages whose end is marked for the cache: the newest, and the one that was the newest before.
 const MARKED_MESSAGES: usize = 2;
 
@@ -119,6 +122,10 @@ fn paired(messages: &[Message]) -> Vec<Out<'_>> {
     }
     if !open.is_empty() {
         push(&mut out, Out { role: Role::User, content: answered(Vec::new(), &mut open) });
+    }
+    if out.first().is_some_and(|first| first.role == Role::Assistant) {
+        let content = vec![Cow::Owned(Block::text(NO_BEGINNING))];
+        out.insert(0, Out { role: Role::User, content });
     }
     out
 }

@@ -28,6 +28,8 @@ const RETRY_AFTER_MAX: Duration = Duration::from_secs(120);
 const ERROR_BYTES_MAX: usize = 64 * 1024;
 /// How much of a body that is none of the API's is shown, in characters.
 const ERROR_CHARS_MAX: usize = 300;
+/// Shorter values of headers are words that say nothing, in bytes.
+const SECRET_BYTES_MIN: usize = 8;
 /// How long the command that prints the key may take.
 const KEY_WITHIN: Duration = Duration::from_secs(30);
 
@@ -97,14 +99,18 @@ impl Service {
         let make = || async {
             // Fails only where another part of the program was first.
             let _ = rustls::crypto::ring::default_provider().install_default();
-            Client::builder()
+            let client = Client::builder()
                 .user_agent(concat!("throng/", env!("CARGO_PKG_VERSION")))
                 .connect_timeout(CONNECT_WITHIN)
                 .read_timeout(self.settings.idle_timeout)
                 // Another host has no business with the key.
-                .redirect(reqwest::redirect::Policy::none())
-                .build()
-                .map_err(|e| Error::Settings(format!("no HTTP client: {}", words(e))))
+                .redirect(reqwest::redirect::Policy::none());
+            // Reading the system's certificates takes time and memory; without TLS there is no use for them.
+            let client = match self.settings.base_url.starts_with("http://") {
+                true => client.tls_certs_only([]),
+                false => client,
+            };
+            client.build().map_err(|e| Error::Settings(format!("no HTTP client: {}", words(e))))
         };
         self.client.get_or_try_init(make).await
     }
@@ -158,6 +164,31 @@ impl Service {
         *known = Some(key.clone());
         Ok(key)
     }
+
+    /// A text of the service without what is secret: some repeat what they were sent.
+    async fn without_secrets(&self, text: &str) -> String {
+        let command_key = self.key.lock().await.clone();
+        let key = match &self.settings.auth {
+            Auth::Key(key) | Auth::Token(key) => Some(key),
+            Auth::None | Auth::Command(_) => None,
+        };
+        let secrets =
+            key.into_iter().chain(&command_key).chain(self.settings.headers.iter().map(|(_, value)| value));
+        let words = secrets.map(Secret::reveal).filter(|word| word.len() >= SECRET_BYTES_MIN);
+        words.fold(text.to_owned(), |text, word| text.replace(word, "(secret)"))
+    }
+
+    /// An error without what is secret.
+    async fn harmless(&self, mut error: Error) -> Error {
+        if let Error::TooLong { message: text }
+        | Error::Refused { message: text, .. }
+        | Error::Failed { message: text, .. }
+        | Error::Malformed { problem: text } = &mut error
+        {
+            *text = self.without_secrets(text).await;
+        }
+        error
+    }
 }
 
 impl Asking {
@@ -183,10 +214,11 @@ impl Asking {
         let mut tries = 0;
         loop {
             tries += 1;
-            let failed = match self.attempt().await {
+            let mut failed = match self.attempt().await {
                 Ok(answer) => return Ok(answer),
                 Err(failed) => failed,
             };
+            failed.error = self.service.harmless(failed.error).await;
             let wait = match failed.again {
                 Again::WithNewKey if !has_new_key => {
                     has_new_key = true;
@@ -216,13 +248,29 @@ impl Asking {
         if response.status() != StatusCode::OK {
             return Err(self.refused(response).await);
         }
+        let kind = response.headers().get("content-type").and_then(|value| value.to_str().ok());
+        if kind.is_some_and(|kind| kind.starts_with("text/html")) {
+            let bytes = start_of(response).await;
+            let (_, text) = said(&bytes, StatusCode::OK);
+            let problem = format!("a page came instead of a stream: {text}");
+            return Err(Failed::for_good(Error::Malformed { problem }));
+        }
         self.stream(response).await
     }
 
     async fn stream(&mut self, mut response: Response) -> Result<Answer, Failed> {
         let (mut parser, mut assembly) = (Parser::default(), Assembly::default());
         let mut taken = Vec::new();
-        while let Some(bytes) = response.chunk().await.map_err(|e| self.broken(e))? {
+        loop {
+            let bytes = match response.chunk().await.map_err(|e| self.broken(e)) {
+                Ok(Some(bytes)) => bytes,
+                Ok(None) => break,
+                // Nothing is missing but the last event.
+                Err(failed) if failed.error == Error::EndedEarly => {
+                    return assembly.finish().map_err(|_| failed);
+                }
+                Err(failed) => return Err(failed),
+            };
             let pushed = parser.push(&bytes, |data| taken.push(assembly.take(data)));
             for event in taken.drain(..) {
                 match event.map_err(in_the_middle)? {
@@ -265,19 +313,13 @@ impl Asking {
     }
 
     /// The service said no.
-    async fn refused(&self, mut response: Response) -> Failed {
+    async fn refused(&self, response: Response) -> Failed {
         let status = response.status().as_u16();
         let header =
             |name: &str| response.headers().get(name).and_then(|v| v.to_str().ok()).map(str::to_owned);
         let (after, advice) = (header("retry-after").and_then(|text| wait(&text)), header("x-should-retry"));
-        let mut bytes = Vec::new();
-        while let Ok(Some(chunk)) = response.chunk().await {
-            bytes.extend_from_slice(&chunk);
-            if bytes.len() >= ERROR_BYTES_MAX {
-                break;
-            }
-        }
-        let (kind, message) = said(&bytes, response.status());
+        let code = response.status();
+        let (kind, message) = said(&start_of(response).await, code);
         if is_too_long(status, &message) {
             return Failed::for_good(Error::TooLong { message });
         }
@@ -297,6 +339,17 @@ impl Asking {
         };
         Failed { error, again }
     }
+}
+
+/// The beginning of a body, as much as is worth reading.
+async fn start_of(mut response: Response) -> Vec<u8> {
+    let mut bytes = Vec::new();
+    while bytes.len() < ERROR_BYTES_MAX
+        && let Ok(Some(chunk)) = response.chunk().await
+    {
+        bytes.extend_from_slice(&chunk);
+    }
+    bytes
 }
 
 /// An error in the middle of the stream.

@@ -43,6 +43,8 @@ mod output;
 mod owner;
 mod permissions;
 mod properties;
+mod provider;
+mod provider_faults;
 mod readme;
 mod replay;
 mod retire;

@@ -4,6 +4,7 @@ pub mod call;
 pub mod model;
 pub mod normalise;
 pub mod process;
+pub mod service;
 pub mod team;
 pub mod terminal;
 pub mod tmux;
