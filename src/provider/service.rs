@@ -24,6 +24,8 @@ const CONNECT_WITHIN: Duration = Duration::from_secs(20);
 const BACKOFF: (Duration, Duration) = (Duration::from_millis(500), Duration::from_secs(30));
 /// The longest wait that the service may ask for.
 const RETRY_AFTER_MAX: Duration = Duration::from_secs(120);
+/// Longest answer in one piece.
+const ANSWER_BYTES_MAX: usize = 16 * 1024 * 1024;
 /// How much of an error's body is read.
 const ERROR_BYTES_MAX: usize = 64 * 1024;
 /// How much of a body that is none of the API's is shown, in characters.
@@ -255,7 +257,25 @@ impl Asking {
             let problem = format!("a page came instead of a stream: {text}");
             return Err(Failed::for_good(Error::Malformed { problem }));
         }
+        // Some servers never stream, LiteLLM's prepared answers for one.
+        if kind.is_some_and(|kind| kind.starts_with("application/json")) {
+            return self.whole(response).await;
+        }
         self.stream(response).await
+    }
+
+    /// An answer that comes in one piece.
+    async fn whole(&self, mut response: Response) -> Result<Answer, Failed> {
+        let mut bytes = Vec::new();
+        while let Some(chunk) = response.chunk().await.map_err(|e| self.broken(e))? {
+            bytes.extend_from_slice(&chunk);
+            if bytes.len() > ANSWER_BYTES_MAX {
+                let problem = format!("an answer of more than {} MB", ANSWER_BYTES_MAX / 1024 / 1024);
+                return Err(Failed::for_good(Error::Malformed { problem }));
+            }
+        }
+        serde_json::from_slice(&bytes)
+            .map_err(|e| Failed::for_good(Error::Malformed { problem: format!("no message: {e}") }))
     }
 
     async fn stream(&mut self, mut response: Response) -> Result<Answer, Failed> {

@@ -317,3 +317,16 @@ fn thoughts_calls_and_unknown_blocks_go_back_as_they_came() {
     let sent = service.heard()[1].body["messages"][1]["content"].to_string();
     assert!(sent.contains("{\"z\":\"\u{e9}\",\"a\":12345678901234567}"), "the order of fields too: {sent}");
 }
+
+#[test]
+fn an_answer_in_one_piece_is_taken_too() {
+    let whole = json!({"id": "msg_1", "type": "message", "role": "assistant", "model": "m", "stop_reason": "end_turn",
+        "stop_sequence": null, "content": [{"type": "text", "text": "hi"}], "usage": {"input_tokens": 3, "output_tokens": 2}});
+    let service = Service::start(vec![
+        Reply::new("200 OK", "application/json", whole.to_string()),
+        Reply::new("200 OK", "application/json", "{\"detail\": 1}"),
+    ]);
+    let taken = answer(&service, &hello()).unwrap();
+    assert_eq!((text(&taken).as_str(), taken.usage.output_tokens), ("hi", 2));
+    assert!(matches!(answer(&service, &hello()), Err(Error::Malformed { .. })));
+}
