@@ -179,7 +179,8 @@ fn mutate(request: &mut Request, (kind, at): (usize, usize)) -> String {
         }
         1 => {
             let at = at % request.system.len();
-            Arc::make_mut(&mut request.system)[at].push('x');
+            // After a space: a temporary path may have another name.
+            Arc::make_mut(&mut request.system)[at].push_str(" x");
             format!("system part {}", at + 1)
         }
         2 => {
@@ -208,7 +209,7 @@ fn mutate(request: &mut Request, (kind, at): (usize, usize)) -> String {
             let value = &mut messages[message].content[block].0;
             let key = ["text", "content", "input"].into_iter().find(|key| value.contains_key(*key));
             match key.map(|key| &mut value[key]) {
-                Some(Value::String(text)) => text.push('x'),
+                Some(Value::String(text)) => text.push_str(" x"),
                 Some(Value::Object(input)) => input["n"] = json!(2.5),
                 // The result of a call without words.
                 _ => drop(value.insert("content".to_owned(), json!("x"))),
