@@ -193,27 +193,27 @@ pub(super) fn values(word: &Word) -> Vec<&str> {
     behind_sign.into_iter().chain(behind_colon).chain(of_short).filter(|value| !value.is_empty()).collect()
 }
 
-/// Adds the commands of inner lines.
+/// Puts the commands of inner lines behind the command that runs them: where a `cd` stands matters.
 fn lay_open(script: &mut Script) {
-    let mut from = 0;
-    for _ in 0..DEPTH_MAX {
-        let to = script.commands.len();
-        for at in from..to {
-            let (repeats, line) = match innermost(&script.commands[at].words) {
-                Some(line) => (script.commands[at].repeats, line),
-                None => continue,
-            };
+    let mut depths = vec![0; script.commands.len()];
+    let mut at = 0;
+    while at < script.commands.len() {
+        if let Some(line) = innermost(&script.commands[at].words) {
+            if depths[at] == DEPTH_MAX {
+                script.unsure.get_or_insert_with(|| "it has lines within lines within lines".to_owned());
+                return;
+            }
             let mut found = shell::parse(&line);
+            let repeats = script.commands[at].repeats;
             found.commands.iter_mut().for_each(|command| command.repeats |= repeats);
-            script.commands.append(&mut found.commands);
+            let inner = std::iter::repeat_n(depths[at] + 1, found.commands.len());
+            depths.splice(at + 1..at + 1, inner);
+            script.commands.splice(at + 1..at + 1, found.commands);
             script.functions.append(&mut found.functions);
             script.is_open |= found.is_open;
             script.unsure = script.unsure.take().or(found.unsure);
         }
-        from = to;
-    }
-    if script.commands[from..].iter().any(|command| innermost(&command.words).is_some()) {
-        script.unsure.get_or_insert_with(|| "it has lines within lines within lines".to_owned());
+        at += 1;
     }
 }
 
@@ -222,5 +222,61 @@ fn innermost(words: &[Word]) -> Option<String> {
     match inner(core.words) {
         Inner::Line(line) if core.is_line => Some(line),
         _ => None,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn line(text: &str) -> Line {
+        Line::new(text, Path::new("/p"), Path::new("/h"))
+    }
+
+    #[test]
+    fn where_a_line_may_run_is_known_or_said_to_be_unknown() {
+        let dirs = |text: &str| {
+            let line = line(text);
+            assert!(!line.wanders, "{text}");
+            line.directories.iter().map(|dir| dir.display().to_string()).collect::<Vec<_>>().join(" ")
+        };
+        assert_eq!(dirs("ls"), "/p");
+        assert_eq!(dirs("cd a && cd b; ls"), "/p /p/a /p/b /p/a/b");
+        assert_eq!(dirs("eval 'cd a'; cd b"), "/p /p/a /p/b /p/a/b");
+        assert_eq!(dirs("(cd ~/x)"), "/p /h/x");
+        for text in
+            ["cd", "cd -", "cd $X", "cd a*", "pushd a", "while x; do cd a; done", "f() { cd a; }; f", "cd ~u"]
+        {
+            assert!(line(text).wanders, "{text}");
+        }
+        let many = (0..20).map(|n| format!("cd {n}")).collect::<Vec<_>>().join("; ");
+        assert!(line(&many).wanders);
+    }
+
+    #[test]
+    fn inner_lines_are_laid_open_as_deep_as_is_looked() {
+        let names = |text: &str| {
+            let line = line(text);
+            let names = line.script.commands.iter().map(|command| command.words[0].text.clone());
+            (names.collect::<Vec<_>>().join(" "), line.script.unsure.is_some())
+        };
+        assert_eq!(names("bash -c 'a; eval b'; c"), ("bash a eval b c".into(), false));
+        assert_eq!(names("timeout 5 sh -c 'a'"), ("timeout a".into(), false));
+        let deep =
+            (0..8).fold("a".to_owned(), |inner, _| format!("eval {}", shlex::try_quote(&inner).unwrap()));
+        assert!(names(&deep).1);
+    }
+
+    #[test]
+    fn values_of_options_are_seen() {
+        let values_of = |text: &str| {
+            let script = shell::parse(&format!("x {text}"));
+            values(&script.commands[0].words[1]).join(" ")
+        };
+        assert_eq!(values_of("--file=/etc/x"), "/etc/x");
+        assert_eq!(values_of("-f/etc/x"), "/etc/x /etc/x");
+        assert_eq!(values_of("-nf../x"), "f../x /x ../x");
+        assert_eq!(values_of("HEAD:a"), "a");
+        assert_eq!(values_of("plain"), "");
     }
 }

@@ -157,7 +157,9 @@ fn by_table(reader: Reader, rest: &[Word]) -> Result<Reads<'_>, String> {
         if name == "printf" && first.is_some_and(|word| word.text.starts_with('-') || word.expands) {
             return Err("its first word is no plain format".to_owned());
         }
-        return Ok(Reads { files: Vec::new(), is_recursive: false, shows_content: false });
+        // A pattern shows the names that are there.
+        let files = rest.iter().filter(|word| word.is_glob).collect();
+        return Ok(Reads { files, is_recursive: false, shows_content: false });
     }
     if let Some(unknown) = rest.iter().find(|word| word.expands) {
         return Err(format!("{} is not known before it runs", unknown.raw));

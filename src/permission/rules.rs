@@ -227,12 +227,13 @@ impl Rule {
         match act {
             _ if self.is_of_tool(tool) => true,
             Act::Edit => {
-                own == "Edit"
+                self.is_of_tool("Edit")
                     || (is_no && is_path && EDITORS.contains(&own))
                     || (self.decision == Decision::Deny && is_path && own == "Read")
             }
             Act::Read => {
-                own == "Read" || (is_path && ((is_no && READERS.contains(&own)) || (!is_no && own == "Edit")))
+                self.is_of_tool("Read")
+                    || (is_path && ((is_no && READERS.contains(&own)) || (!is_no && own == "Edit")))
             }
         }
     }
@@ -262,6 +263,8 @@ impl Rule {
             return (of(&self.source.anchor), specifier.to_owned());
         }
         match specifier.strip_prefix("./") {
+            // For a no a bare name is meant at any depth, as the original has it (measured on 2.1.332).
+            Some(rest) if self.decision != Decision::Allow => (of(&place.start), rest.to_owned()),
             Some(rest) => (of(&place.start), format!("/{rest}")),
             None => (of(&place.start), specifier.to_owned()),
         }
