@@ -36,11 +36,12 @@ pub(super) fn start(start: &Start<'_>, mut opened: impl FnMut(&PlaceRecord)) -> 
     opened(&place);
     fault::point("spawn:opened");
     wait_ready(start, &place, &waker)?;
+    // Before the team file, for which members wait one by one: those that are ready together are dressed together.
+    start.backend.dress(&place, start.launch).map_err(failed("mark its place"))?;
+    fault::point("spawn:ready");
     if let PlaceRecord::Tmux { pane: id, .. } | PlaceRecord::Iterm2 { session: id } = &place {
         set_pane(store, agent, id).map_err(failed("write its pane down"))?;
     }
-    fault::point("spawn:ready");
-    start.backend.dress(&place, start.launch).map_err(failed("mark its place"))?;
     Ok(place)
 }
 

@@ -12,6 +12,7 @@
 mod support;
 
 mod approvals;
+mod approvals_kept;
 mod approvals_policy;
 mod attach;
 mod bodies;

@@ -222,7 +222,7 @@ fn a_run_reports_while_it_goes_on() {
 fn two_streams_are_kept_apart() {
     let world = World::new();
     let outcome = world.throng(["status", "--team", "none", "--json"]).run();
-    outcome.code(3).prints("").complains("throng: there is no team 'none'");
+    outcome.code(3).prints("").complains("\"message\":\"there is no team 'none'\"");
     let mut odd = Vec::new();
     walk(world.root(), &mut |path, is_dir| {
         if !is_dir {
