@@ -5,13 +5,22 @@
 
 pub mod background;
 mod bash;
+mod beside;
 mod cancel;
+mod change;
+mod edit;
+mod glob;
+mod grep;
 mod image;
 mod input;
 mod notebook;
+pub mod pool;
 mod read;
+mod search;
 mod target;
 mod text;
+mod todo;
+mod write;
 
 pub use background::Background;
 pub use cancel::Cancel;
@@ -66,12 +75,36 @@ pub enum Effect {
 pub enum Tool {
     /// Reads a file.
     Read,
+    /// Replaces a text in a file.
+    Edit,
+    /// Writes a whole file.
+    Write,
+    /// Finds files by their path.
+    Glob,
+    /// Finds files by their content.
+    Grep,
     /// Runs a shell command.
     Bash,
+    /// Tells of a command in the background.
+    TaskOutput,
+    /// Ends a command in the background.
+    TaskStop,
+    /// Notes the steps of the work.
+    TodoWrite,
 }
 
 /// All tools, in the order in which a model is told of them.
-pub const ALL: [Tool; 2] = [Tool::Bash, Tool::Read];
+pub const ALL: [Tool; 9] = [
+    Tool::Bash,
+    Tool::Read,
+    Tool::Edit,
+    Tool::Write,
+    Tool::Glob,
+    Tool::Grep,
+    Tool::TaskOutput,
+    Tool::TaskStop,
+    Tool::TodoWrite,
+];
 
 /// What may run while a tool runs.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -121,6 +154,13 @@ impl Tool {
     fn about(self) -> &'static About {
         match self {
             Tool::Read => &read::ABOUT,
+            Tool::Edit => &edit::ABOUT,
+            Tool::Write => &write::ABOUT,
+            Tool::Glob => &glob::ABOUT,
+            Tool::Grep => &grep::ABOUT,
+            Tool::TaskOutput => &beside::OUTPUT,
+            Tool::TaskStop => &beside::STOP,
+            Tool::TodoWrite => &todo::ABOUT,
             Tool::Bash => &bash::ABOUT,
         }
     }
@@ -131,6 +171,13 @@ impl Tool {
 pub async fn run(tool: Tool, input: Value, view: View, cancel: Cancel) -> Outcome {
     let ran = match tool {
         Tool::Read => blocking(move || read::run(input, &view)).await,
+        Tool::Edit => blocking(move || edit::run(input, &view)).await,
+        Tool::Write => blocking(move || write::run(input, &view)).await,
+        Tool::Glob => blocking(move || glob::run(input, &view, &cancel)).await,
+        Tool::Grep => blocking(move || grep::run(input, &view, &cancel)).await,
+        Tool::TaskOutput => beside::output(input, view, cancel).await,
+        Tool::TaskStop => beside::stop(input, view).await,
+        Tool::TodoWrite => todo::run(input),
         Tool::Bash => bash::run(input, view, cancel).await,
     };
     ran.unwrap_or_else(Outcome::failed)

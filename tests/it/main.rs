@@ -60,4 +60,6 @@ mod tmux;
 mod tmux_calls;
 mod tmux_ends;
 mod tools_bash;
+mod tools_files;
+mod tools_search;
 mod up;
