@@ -73,6 +73,7 @@ impl Hands {
             output: self.output.clone(),
             environment: self.environment.clone(),
             judged: Vec::new(),
+            hidden: self.permits.hidden(),
             background: self.background.clone(),
         };
         let cancel = self.cancel.clone();

@@ -173,9 +173,10 @@ impl Running {
         if records.is_empty() {
             return Ok(());
         }
-        fault::point("agent:write");
+        let (before, after) = records.last().map_or(("", ""), Record::steps);
+        fault::point(before);
         self.session.transcript.write(&records, (self.session.clock)())?;
-        fault::point("agent:written");
+        fault::point(after);
         Ok(())
     }
 

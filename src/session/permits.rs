@@ -4,7 +4,7 @@ use super::mail::Inbox;
 use crate::permission::{self, Decision, Mode, Paths, Request, Rules, Verdict};
 use crate::provider::Call;
 use crate::sys::links;
-use crate::tools::{self, Target, Tool, View};
+use crate::tools::{self, Hidden, Target, Tool, View};
 use serde_json::Value;
 use std::path::Path;
 use std::sync::Arc;
@@ -89,6 +89,12 @@ impl Permits {
             let _ = asks.send(Asked::Refused { call: call.clone(), why: why.clone() });
         }
         settled
+    }
+
+    /// Files that a rule forbids to read: a search is judged only where it begins.
+    pub(super) fn hidden(&self) -> Hidden {
+        let rules = Arc::clone(&self.rules);
+        Hidden::new(move |path| rules.denies_reading(path, &links::followed(path)).is_some())
     }
 
     async fn ask(

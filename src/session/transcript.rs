@@ -97,6 +97,19 @@ pub enum Record {
     },
 }
 
+impl Record {
+    /// The fault points before and after it is written.
+    pub(super) fn steps(&self) -> (&'static str, &'static str) {
+        match self {
+            Record::Heard { .. } => ("agent:write:heard", "agent:written:heard"),
+            Record::Answer(_) => ("agent:write:answer", "agent:written:answer"),
+            Record::Result { .. } => ("agent:write:result", "agent:written:result"),
+            Record::Shrunk { .. } => ("agent:write:shrunk", "agent:written:shrunk"),
+            Record::Interrupted | Record::Failed { .. } => ("agent:write:end", "agent:written:end"),
+        }
+    }
+}
+
 #[derive(Serialize, Deserialize)]
 struct Line<T> {
     time: String,

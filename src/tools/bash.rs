@@ -111,6 +111,7 @@ async fn start(view: &View, command: Command, line: &str, keep: Keep) -> Result<
 /// The shell with its command. It writes its directory into `whereabouts` when it ends.
 fn shell(line: &str, view: &View, whereabouts: Option<&Path>) -> Command {
     let mut command = Command::new("bash");
+    // A text that begins with a dash is no option.
     command.arg("-c");
     match whereabouts {
         Some(path) => {
@@ -119,10 +120,10 @@ fn shell(line: &str, view: &View, whereabouts: Option<&Path>) -> Command {
             let trap = format!("pwd -P >{path}");
             let trap = shlex::try_quote(&trap).unwrap_or_default();
             // By `eval`, so that errors of syntax name the lines as the model wrote them.
-            command.arg(format!("trap {trap} EXIT; eval \"$1\"")).arg("bash").arg(line);
+            command.arg(format!("trap {trap} EXIT; eval -- \"$1\"")).arg("bash").arg(line);
         }
         None => {
-            command.arg(line);
+            command.args(["--", line]);
         }
     }
     command.current_dir(&view.directory).env_clear().envs(view.environment.iter().map(|(k, v)| (k, v)));

@@ -45,7 +45,7 @@ pub(super) fn run(value: Value, view: &View, cancel: &Cancel) -> Ran {
         return Err(format!("{} is no folder.", root.display()));
     }
     let mut found = Vec::new();
-    let walked = search::each_file(&search::walk(&root), cancel, |entry| {
+    let walked = search::each_file(&search::walk(&root), (cancel, view), |entry| {
         if glob.is_match(entry.path().strip_prefix(&root).unwrap_or(entry.path())) {
             if found.len() == FILES_MAX {
                 return Err(Cut::Enough);

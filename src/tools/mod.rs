@@ -30,7 +30,9 @@ use crate::provider::{Content, IsError, ToolDefinition};
 use serde_json::Value;
 use std::collections::BTreeMap;
 use std::ffi::OsString;
-use std::path::PathBuf;
+use std::fmt;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
 use std::time::SystemTime;
 
 /// A file as the agent last saw it.
@@ -57,8 +59,33 @@ pub struct View {
     /// The files of the call as they were when it was judged: it is led there and nowhere else. What is not among them is
     /// resolved when it is used.
     pub judged: Vec<Target>,
+    /// Files that the agent may not read: searches pass them over.
+    pub hidden: Hidden,
     /// What runs beside the agent; all views of one agent share it.
     pub background: Background,
+}
+
+type Hides = dyn Fn(&Path) -> bool + Send + Sync;
+
+/// Which files an agent may not read, as its owner says.
+#[derive(Clone, Default)]
+pub struct Hidden(Option<Arc<Hides>>);
+
+impl Hidden {
+    /// Those for which `hides` says so.
+    pub fn new(hides: impl Fn(&Path) -> bool + Send + Sync + 'static) -> Hidden {
+        Hidden(Some(Arc::new(hides)))
+    }
+
+    fn hides(&self, path: &Path) -> bool {
+        self.0.as_ref().is_some_and(|hides| hides(path))
+    }
+}
+
+impl fmt::Debug for Hidden {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(if self.0.is_some() { "some" } else { "none" })
+    }
 }
 
 /// What a tool changes about its agent.

@@ -42,10 +42,11 @@ pub(super) enum Cut {
     TooMany,
 }
 
-/// Shows every plain file of a walk to `look`, until that says that it is enough. Unreadable folders are passed over.
+/// Shows every plain file of a walk to `look`, until that says that it is enough. Unreadable folders, and
+/// files that the agent may not read, are passed over.
 pub(super) fn each_file(
     walk: &WalkBuilder,
-    cancel: &Cancel,
+    (cancel, view): (&Cancel, &View),
     mut look: impl FnMut(&DirEntry) -> Result<(), Cut>,
 ) -> Result<(), Cut> {
     for (i, entry) in walk.build().enumerate() {
@@ -56,7 +57,7 @@ pub(super) fn each_file(
             return Err(Cut::TooMany);
         }
         let Ok(entry) = entry else { continue };
-        if entry.file_type().is_some_and(|kind| kind.is_file()) {
+        if entry.file_type().is_some_and(|kind| kind.is_file()) && !view.hidden.hides(entry.path()) {
             look(&entry)?;
         }
     }

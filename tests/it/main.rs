@@ -11,6 +11,7 @@
 
 mod support;
 
+mod agent;
 mod approvals;
 mod approvals_kept;
 mod approvals_policy;
@@ -60,6 +61,7 @@ mod tmux;
 mod tmux_calls;
 mod tmux_ends;
 mod tools_bash;
+mod tools_beside;
 mod tools_files;
 mod tools_search;
 mod up;

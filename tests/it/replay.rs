@@ -35,7 +35,7 @@ fn parts(world: &World) -> Vec<Part> {
 const LOOK: &str = "Look at a.txt";
 
 fn agent(world: &World, prompt: &str, words: &[&str]) -> Call {
-    let usual = ["agent", "run", "--output-format", "stream-json", "--prompt", prompt];
+    let usual = ["agent", "run", "--allow", "Bash", "--output-format", "stream-json", "--prompt", prompt];
     world.throng(usual.iter().chain(words))
 }
 

@@ -14,13 +14,15 @@ backend = "process"
 [[member]]
 name = "ann"
 driver = "throng"
-args = ["--replay", "{dir}/model"]
+permission_mode = "acceptEdits"
+args = ["--replay", "{dir}/model", "--allow", "Bash"]
 prompt = "Find the number and tell bob."
 
 [[member]]
 name = "bob"
 driver = "throng"
-args = ["--replay", "{dir}/model"]
+permission_mode = "acceptEdits"
+args = ["--replay", "{dir}/model", "--allow", "Bash"]
 
 [[task]]
 key = "find"
@@ -142,8 +144,12 @@ fn probe_d10_a_script_for_one_agent() {
                 [[turn.step]]\nexpect = { contains = \"seven\", is_error = false }\nsay = \"Seven.\"\n";
     world.write("model/main.toml", turn);
     world.write("a.txt", "seven\n");
-    let play =
-        || without_network(world.throng(["agent", "run", "--prompt", "Look", "--replay", "model"])).run();
+    let play = || {
+        without_network(
+            world.throng(["agent", "run", "--allow", "Bash", "--prompt", "Look", "--replay", "model"]),
+        )
+        .run()
+    };
     assert_eq!(play().ok().stdout, "Seven.\n");
     world.write("a.txt", "eight\n");
     play()

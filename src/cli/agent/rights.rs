@@ -9,6 +9,9 @@ use crate::session::{Approver, Permits};
 use std::path::Path;
 use std::sync::Arc;
 
+/// Verbs of throng with which a member takes part in its team: it need not ask for them.
+const MEMBERS_VERBS: [&str; 4] = ["send", "task", "inbox", "status"];
+
 /// Rights of one agent, on top of those of the settings files.
 #[derive(Debug, Clone, clap::Args)]
 pub struct Rights {
@@ -44,6 +47,12 @@ impl Rights {
         for (decision, texts) in [(Decision::Allow, &self.allow), (Decision::Deny, &self.deny)] {
             for text in texts {
                 rules.add(decision, text, &source).map_err(bad)?;
+            }
+        }
+        if matches!(approver, Approver::Leader(_)) {
+            let source = Source { layer: Layer::Team, ..source };
+            for verb in MEMBERS_VERBS {
+                rules.add(Decision::Allow, &format!("Bash(throng {verb}:*)"), &source).map_err(bad)?;
             }
         }
         let mode = rules.effective(self.permission_mode.unwrap_or(rules.default_mode));

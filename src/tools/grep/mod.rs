@@ -87,7 +87,7 @@ pub(super) fn run(value: Value, view: &View, cancel: &Cancel) -> Ran {
         Found::new(input.output_mode.unwrap_or(Mode::FilesWithMatches), input.head_limit.unwrap_or(RESULTS));
     found.is_numbered = input.numbers != Some(false);
     let mut unread = Vec::new();
-    let walked = search::each_file(&walk, cancel, |entry| {
+    let walked = search::each_file(&walk, (cancel, view), |entry| {
         let flags = OFlag::O_NONBLOCK | OFlag::O_NOFOLLOW;
         let file = File::options().read(true).custom_flags(flags.bits()).open(entry.path());
         let shown = search::shown(entry.path(), &view.directory);
