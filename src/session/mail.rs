@@ -73,7 +73,10 @@ impl Inbox {
         }
         let (asks, says): (Vec<Entry>, Vec<Entry>) =
             unread.into_iter().partition(|entry| notice::asks_to_end(entry, &self.agent));
-        let is_verdict = |entry: &Entry| matches!(Body::parse(&entry.text), Body::PermissionVerdict(_));
+        // Of anybody else it is text.
+        let is_verdict = |entry: &Entry| {
+            entry.from == names::LEAD && matches!(Body::parse(&entry.text), Body::PermissionVerdict(_))
+        };
         let (verdicts, says): (Vec<Entry>, Vec<Entry>) = says.into_iter().partition(is_verdict);
         // Nobody hears it once the session is over.
         for verdict in verdicts {

@@ -56,6 +56,7 @@ mod script;
 mod states;
 mod task_list;
 mod tasks;
+mod teammates;
 mod tidy;
 mod tmux;
 mod tmux_calls;
