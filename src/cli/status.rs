@@ -9,7 +9,7 @@ use crate::leader::{self, Asked};
 use crate::protocol::delivery::State;
 use crate::protocol::{AgentName, Task};
 use crate::store::{Leader, LeaderMode, Manifest, PlaceRecord, ProgressRecord, TeamStore};
-use crate::sys::process::tree;
+use crate::sys::process::Table;
 use crate::sys::watch::DirWatch;
 use serde_json::{Value, json};
 use std::collections::BTreeMap;
@@ -34,6 +34,8 @@ struct Picture {
     manifest: Option<Manifest>,
     leader: Option<Option<Leader>>,
     members: Vec<(MemberView, Mail)>,
+    /// All processes of the machine.
+    processes: Table,
     /// What agents of ours have done.
     progress: BTreeMap<AgentName, ProgressRecord>,
     /// Who asked each request that waits for an answer.
@@ -106,6 +108,7 @@ fn look(verb: &Status, store: &TeamStore) -> Result<Picture> {
     });
     let asked = asked.into_iter().filter(Asked::is_open);
     Ok(Picture {
+        processes: Table::now(),
         progress: members.iter().filter_map(|m| Some((m.name.clone(), store.progress(&m.name)?))).collect(),
         asking: asked.map(|asked| asked.approval.from).collect(),
         manifest,
@@ -155,7 +158,7 @@ fn member_json(member: &MemberView, mail: &Mail, picture: &Picture) -> Value {
         Life::Exited(exit) | Life::Restarting(exit) => Some(exit),
         _ => None,
     };
-    let tree = pid(member).map(tree);
+    let tree = pid(member).map(|pid| picture.processes.tree(pid));
     json!({
         "name": member.name,
         "state": member.life.word(),
@@ -313,10 +316,11 @@ fn row(member: &MemberView, mail: &Mail, (picture, out): (&Picture, &Out)) -> Ve
         Life::Restarting(exit) => format!("restarting, {exit}"),
         _ => doing(member, mail, picture).to_owned(),
     };
-    let memory = pid(member).map(tree).map_or(String::new(), |(count, kb)| match count {
-        1 => format!("{} MB", kb / 1024),
-        _ => format!("{} MB in {count} processes", kb / 1024),
-    });
+    let memory =
+        pid(member).map(|pid| picture.processes.tree(pid)).map_or(String::new(), |(count, kb)| match count {
+            1 => format!("{} MB", kb / 1024),
+            _ => format!("{} MB in {count} processes", kb / 1024),
+        });
     let record = member.record.as_ref();
     let place = match record.map(|r| &r.place) {
         Some(PlaceRecord::Tmux { pane, .. }) => format!("pane {pane}"),

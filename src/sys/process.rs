@@ -3,6 +3,7 @@
 use nix::errno::Errno;
 use nix::sys::signal::{Signal, kill, killpg};
 use nix::unistd::Pid;
+use std::collections::HashMap;
 use std::fs;
 use std::time::{Duration, Instant, SystemTime};
 
@@ -171,17 +172,34 @@ pub fn is_stopped(pid: i32) -> bool {
     stat(pid).is_some_and(|s| matches!(s.state, 'T' | 't'))
 }
 
-/// A process and all below it: how many, and their resident memory in kilobytes together.
-pub fn tree(root: i32) -> (usize, u64) {
-    let parents: Vec<(i32, i32)> =
-        all().into_iter().filter_map(|p| Some((p.pid, stat(p.pid)?.parent))).collect();
-    let mut tree = vec![root];
-    let mut next = 0;
-    while let Some(parent) = tree.get(next).copied() {
-        next += 1;
-        tree.extend(parents.iter().filter(|(pid, p)| *p == parent && *pid != root).map(|(pid, _)| *pid));
+/// Who is whose child, of all processes at one moment.
+#[derive(Debug, Default)]
+pub struct Table {
+    children: HashMap<i32, Vec<i32>>,
+}
+
+impl Table {
+    /// As it is now.
+    pub fn now() -> Table {
+        let mut table = Table::default();
+        for process in all() {
+            if let Some(stat) = stat(process.pid) {
+                table.children.entry(stat.parent).or_default().push(process.pid);
+            }
+        }
+        table
     }
-    (tree.len(), tree.iter().filter_map(|pid| resident_kb(*pid)).sum())
+
+    /// A process and all below it: how many, and their resident memory in kilobytes together.
+    pub fn tree(&self, root: i32) -> (usize, u64) {
+        let mut tree = vec![root];
+        let mut next = 0;
+        while let Some(parent) = tree.get(next).copied() {
+            next += 1;
+            tree.extend(self.children.get(&parent).into_iter().flatten().filter(|pid| **pid != root));
+        }
+        (tree.len(), tree.iter().filter_map(|pid| resident_kb(*pid)).sum())
+    }
 }
 
 /// A descriptor that becomes readable when the process ends; `None` where the system has none.
