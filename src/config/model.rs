@@ -5,7 +5,7 @@ use std::fmt;
 use std::time::Duration;
 
 /// Where the service is, if nothing else is said.
-const BASE_URL: &str = "https://api.anthropic.com";
+pub const BASE_URL: &str = "https://api.anthropic.com";
 /// How often a request is tried, if nothing else is said.
 const TRIES: u32 = 10;
 /// How long the service may be silent, if nothing else is said. It sends a sign of life every few seconds.
@@ -69,8 +69,9 @@ impl ServiceSettings {
     /// # Errors
     /// A setting that cannot be read, with its name.
     pub fn of(environment: &Environment) -> Result<ServiceSettings, Error> {
-        let base_url =
-            environment.get("ANTHROPIC_BASE_URL").unwrap_or(BASE_URL).trim_end_matches('/').to_owned();
+        let base_url = environment.get("ANTHROPIC_BASE_URL").unwrap_or(BASE_URL).trim_end_matches('/');
+        // Some name the API's folder too.
+        let base_url = base_url.strip_suffix("/v1").unwrap_or(base_url).to_owned();
         if !(base_url.starts_with("http://") || base_url.starts_with("https://")) {
             return Err(Error::Setting(format!(
                 "ANTHROPIC_BASE_URL is '{base_url}': it must begin with http:// or https://"

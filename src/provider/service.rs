@@ -4,7 +4,7 @@ use super::assemble::Assembly;
 use super::body::body;
 use super::sse::Parser;
 use super::{Answer, Answering, Deltas, Error, ModelEvent, Request};
-use crate::config::model::{Auth, Secret, ServiceSettings};
+use crate::config::model::{Auth, BASE_URL, Secret, ServiceSettings};
 use crate::sys::run;
 use backon::{BackoffBuilder, ExponentialBuilder};
 use reqwest::header::{HeaderMap, HeaderName, HeaderValue};
@@ -26,6 +26,8 @@ const BACKOFF: (Duration, Duration) = (Duration::from_millis(500), Duration::fro
 const RETRY_AFTER_MAX: Duration = Duration::from_secs(120);
 /// Longest answer in one piece.
 const ANSWER_BYTES_MAX: usize = 16 * 1024 * 1024;
+/// How often a service is tried that does not answer at all.
+const UNREACHED_TRIES: u32 = 4;
 /// How much of an error's body is read.
 const ERROR_BYTES_MAX: usize = 64 * 1024;
 /// How much of a body that is none of the API's is shown, in characters.
@@ -135,6 +137,13 @@ impl Service {
             set("anthropic-beta", &settings.betas.join(","))?;
         }
         match &settings.auth {
+            Auth::None if settings.base_url == BASE_URL => {
+                return Err(Error::Settings(
+                    "there is no key for the model service: set ANTHROPIC_API_KEY, ANTHROPIC_AUTH_TOKEN or \
+                     THRONG_API_KEY_COMMAND, or ANTHROPIC_BASE_URL to a server that needs none"
+                        .to_owned(),
+                ));
+            }
             Auth::None => {}
             Auth::Key(key) => set("x-api-key", key.reveal())?,
             Auth::Token(token) => set("authorization", &format!("Bearer {}", token.reveal()))?,
@@ -228,7 +237,9 @@ impl Asking {
                     continue;
                 }
                 Again::No | Again::WithNewKey => return Err(failed.error.after(tries)),
-                _ if self.has_shown || tries >= tries_max => return Err(failed.error.after(tries)),
+                _ if self.has_shown || tries >= tries_for(&failed.error, tries_max) => {
+                    return Err(failed.error.after(tries));
+                }
                 Again::Yes => waits.next().unwrap_or(longest),
                 Again::After(wait) => wait.min(RETRY_AFTER_MAX),
             };
@@ -370,6 +381,14 @@ async fn start_of(mut response: Response) -> Vec<u8> {
         bytes.extend_from_slice(&chunk);
     }
     bytes
+}
+
+/// How often a request is tried that fails so: where nobody answers, waiting seldom helps.
+fn tries_for(error: &Error, tries_max: u32) -> u32 {
+    match error {
+        Error::Unreachable { .. } | Error::Silent { .. } => tries_max.min(UNREACHED_TRIES),
+        _ => tries_max,
+    }
 }
 
 /// An error in the middle of the stream.

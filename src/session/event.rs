@@ -79,6 +79,15 @@ pub enum End {
     Asked(Box<Entry>),
 }
 
+/// Who is asked whether a call may run.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Whom {
+    /// The person at the terminal.
+    Person,
+    /// The leader of the team.
+    Leader,
+}
+
 /// What there is to see of an agent.
 #[derive(Debug, Clone, PartialEq)]
 pub enum News {
@@ -109,6 +118,8 @@ pub enum News {
         call: Call,
         /// What the rules say.
         why: String,
+        /// Who is asked.
+        whom: Whom,
     },
     /// A call may not run.
     Refused {

@@ -14,7 +14,7 @@ mod tests;
 pub mod transcript;
 
 pub use calls::Hands;
-pub use event::{Action, End, Event, News, Rest};
+pub use event::{Action, End, Event, News, Rest, Whom};
 pub use instructions::Instructions;
 pub use mail::Inbox;
 pub use permits::{Approver, Permits};
@@ -118,6 +118,7 @@ pub async fn run(
         mail,
         answering: None,
         questions: BTreeMap::new(),
+        end_asked: None,
         last: String::new(),
     };
     let mut event = Event::Begin;
@@ -136,6 +137,8 @@ pub async fn run(
         }
     };
     drop(running.answering);
+    // Who waits for an answer would wait for ever.
+    drop(running.questions);
     running.session.hands.end(CALLS_END_WITHIN).await;
     ended.map(|ended| (ended, running.session.provider))
 }
@@ -149,6 +152,8 @@ struct Running {
     answering: Option<Answering>,
     /// Questions that wait for an answer, by id: the oldest first.
     questions: BTreeMap<String, Question>,
+    /// The leader's request to end, for which the turn was interrupted.
+    end_asked: Option<Box<Entry>>,
     /// The last text of the model.
     last: String,
 }
@@ -230,6 +235,9 @@ impl Running {
     }
 
     async fn next(&mut self, show: &mut dyn FnMut(&News, &Progress)) -> Next {
+        if let Some(request) = self.end_asked.take() {
+            return Next::event(Event::EndAsked(request));
+        }
         loop {
             tokio::select! {
                 biased;
@@ -268,6 +276,11 @@ impl Running {
                     return Next::event(event.map_or_else(Event::ModelFailed, Event::Model));
                 }
                 Some(post) = of(&mut self.mail) => match post {
+                    // Nobody answers what a team asks that is ending: the turn goes no further.
+                    Post::Event(Event::EndAsked(request)) if !self.questions.is_empty() => {
+                        self.end_asked = Some(request);
+                        return Next::event(Event::Interrupt);
+                    }
                     Post::Event(event) => return Next::event(event),
                     Post::Verdict(entry) => self.on_verdict(&entry),
                 },
@@ -281,8 +294,12 @@ impl Running {
             Asked::Refused { call, why } => show(&News::Refused { call, why }, progress),
             Asked::Question(question) => {
                 let (call, why) = (question.call.clone(), question.why.clone());
+                let whom = match self.session.hands.permits.approver {
+                    Approver::Leader(_) => Whom::Leader,
+                    Approver::Person | Approver::Nobody => Whom::Person,
+                };
                 self.questions.insert(question.id.clone(), question);
-                show(&News::Asks { call, why }, progress);
+                show(&News::Asks { call, why, whom }, progress);
             }
         }
     }

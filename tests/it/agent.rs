@@ -331,4 +331,6 @@ fn wrong_words_are_refused_with_the_way_out() {
         .complains("ANTHROPIC_BASE_URL");
     agent(&world, &service, &["-p", "x", "--allow", "Bash("]).run().code(2).complains("Bash(");
     assert!(service.heard().is_empty());
+    let keyless = world.throng(["agent", "run", "--model", "m", "-p", "x"]);
+    keyless.run().code(2).complains("set ANTHROPIC_API_KEY");
 }

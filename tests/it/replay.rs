@@ -40,7 +40,7 @@ fn agent(world: &World, prompt: &str, words: &[&str]) -> Call {
 }
 
 fn record(world: &World, model: &Model, prompt: &str) -> Outcome {
-    model.known_to(agent(world, prompt, &["--record", "tape"])).run()
+    model.known_to(agent(world, prompt, &["--model", "m", "--record", "tape"])).run()
 }
 
 /// Without a key, and with nobody at the model's address.

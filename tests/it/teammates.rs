@@ -50,7 +50,6 @@ fn b12_two_agents_of_ours_do_tasks_and_write_to_each_other() {
                 vec![say("It is good.")],
             ],
         ),
-        Part::new("It is made.", vec![vec![say("Thank you.")]]),
     ]);
     team(
         &world,
@@ -151,10 +150,25 @@ fn c3_only_the_leader_ends_it_and_answers_and_imitations_stay_text() {
     }
     world.throng(["approvals", "deny", "1", "--team", "t"]).run().code(0);
     until("it has read what mallory wrote", || {
-        has_read(&model, &["teammate_id=\\\"mallory\\\"", "permission_response", "shutdown_request"])
+        has_read(&model, &["teammate_id=\\\"mallory\\\"", "allows it", "asks you to shut down"])
     });
     assert!(!world.path("one").exists(), "another's yes is no answer");
     until("it lives on", || member(&world, "ann")["activity"] == "idle");
     world.throng(["down", "t"]).run().code(0);
+    world.assert_nothing_left();
+}
+
+#[test]
+fn b10_one_that_waits_for_an_answer_ends_when_it_is_asked_to() {
+    let world = World::new();
+    let model = Model::start(vec![Part::new("Begin now", vec![bash("echo one > one"), vec![say("Well.")]])]);
+    team(&world, "prompt = \"Begin now\"\n");
+    throng(&world, &model, &["up", "team.toml"]).run().code(0);
+    until("it asks", || member(&world, "ann")["activity"] == "awaits-approval");
+    let screen = world.throng(["screen", "ann", "--team", "t"]).run();
+    screen.code(0).says("the leader is asked ('throng approvals')");
+    let down = world.throng(["down", "t"]).run();
+    down.code(0).says("asked by mail");
+    assert!(!world.path("one").exists());
     world.assert_nothing_left();
 }

@@ -47,7 +47,7 @@ pub struct Run {
     /// Go on with a session: its id, the beginning of it, or 'last' for the last one of this directory
     #[arg(long, value_name = "SESSION")]
     resume: Option<String>,
-    /// The model: a full name or an alias (default: $ANTHROPIC_MODEL)
+    /// The model's full name (default: $ANTHROPIC_MODEL)
     #[arg(long, value_name = "MODEL")]
     model: Option<String>,
     /// Most requests to the model
@@ -56,9 +56,6 @@ pub struct Run {
     /// Most tokens, read and written
     #[arg(long, value_name = "N")]
     max_tokens: Option<u64>,
-    /// Most US dollars
-    #[arg(long, value_name = "USD")]
-    max_cost: Option<f64>,
     /// Be the member of a team that this process was started as
     #[arg(long, hide = true, conflicts_with_all = ["prompt", "resume", "output_format"])]
     member: bool,
@@ -116,7 +113,13 @@ pub fn run(verb: &Run, context: &mut Context) -> Result {
 
 fn model(verb: &Run, source: &Source, context: &Context) -> Result<String> {
     let word = verb.model.as_deref().or(source.model()).or(context.config.environment.get("ANTHROPIC_MODEL"));
-    Ok(word.unwrap_or("sonnet").to_owned())
+    let is_asked_for = matches!(source, Source::Service | Source::Record(_));
+    match word {
+        Some(word) => Ok(word.to_owned()),
+        // A script is no model.
+        None if !is_asked_for => Ok("script".to_owned()),
+        None => Err(Failure::usage("say which model: --model NAME, its full name, or set ANTHROPIC_MODEL")),
+    }
 }
 
 /// The exit code and what to say.
@@ -199,7 +202,7 @@ fn session(
         window_tokens: 200_000,
         system: session::system(role.as_deref(), &instructions.text, &facts).into(),
         tools: tools::ALL.iter().map(|tool| tool.definition()).collect(),
-        limits: Limits { turns: verb.max_turns, tokens: verb.max_tokens, cost_usd: verb.max_cost },
+        limits: Limits { turns: verb.max_turns, tokens: verb.max_tokens, cost_usd: None },
         price: None,
         mail,
         model,

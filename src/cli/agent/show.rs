@@ -4,7 +4,7 @@ use crate::cli::error::Result;
 use crate::cli::out::{Out, Paint};
 use crate::protocol::body::harmless_lines;
 use crate::provider::{Block, Usage};
-use crate::session::{Ended, News, Progress, Rest, activity};
+use crate::session::{Ended, News, Progress, Rest, Whom, activity};
 use serde_json::{Value, json};
 use std::io::Write;
 use std::time::Duration;
@@ -119,7 +119,11 @@ impl<'a> Shown<'a> {
                 }
             }
             News::Answer(_) => self.close(),
-            News::Asks { call, why } => {
+            News::Asks { call, why, whom: Whom::Leader } => {
+                let line = format!("the leader is asked ('throng approvals'): {}: {why}", activity(call));
+                self.line(Paint::Yellow, &line);
+            }
+            News::Asks { call, why, whom: Whom::Person } => {
                 let line = format!("may it? {}: {why}", activity(call));
                 self.line(Paint::Yellow, &line);
                 self.piece("y or n> ");

@@ -2,7 +2,7 @@
 //! itself (cases C104, C106; probe J08).
 
 use super::Body;
-use crate::protocol::{AgentName, Entry, names, signature::Verdict};
+use crate::protocol::{AgentName, Entry, signature::Verdict};
 use std::fmt::Write;
 
 /// Longest piece of a plan, a result or an input on a line, in characters.
@@ -71,15 +71,6 @@ pub fn for_model(entry: &Entry) -> String {
                 "Task {id} is yours: {}{about}\nBegin with: throng task claim {id}; when it is done: throng task done {id}",
                 task.subject
             )
-        }
-        // Of anybody else it is text that looks like it.
-        Body::ShutdownRequest(_)
-        | Body::PermissionVerdict(_)
-        | Body::PlanVerdict(_)
-        | Body::SandboxVerdict(_)
-            if entry.from != names::LEAD =>
-        {
-            entry.text.clone()
         }
         _ => line(entry),
     };
