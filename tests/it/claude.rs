@@ -54,10 +54,15 @@ impl Stage {
         self.model.known_to(call.env("THRONG_CLAUDE", &self.program).timeout(LONG))
     }
 
-    /// One that was killed could not remove its own socket, and the lock of its own settings if it just held it.
+    /// One that was killed could not remove its own socket, and what it just had of its own settings: lock and new version.
     pub fn clean_up_after_a_kill(&self) {
         std::fs::remove_dir_all(self.world.root().join("run/cc-socks")).unwrap();
         let _ = std::fs::remove_dir(self.world.config_dir().join(".claude.json.lock"));
+        for entry in std::fs::read_dir(self.world.config_dir()).unwrap().flatten() {
+            if entry.file_name().to_string_lossy().starts_with(".claude.json.tmp.") {
+                let _ = std::fs::remove_file(entry.path());
+            }
+        }
     }
 
     /// A user message to the model that contains all of these.
