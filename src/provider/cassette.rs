@@ -22,6 +22,9 @@ pub(super) const VERSION: u32 = 1;
 pub struct Header {
     /// Version of the format.
     pub version: u32,
+    /// The throng that wrote it: another one may say other things to the model.
+    #[serde(default)]
+    pub throng: String,
     /// The session's id.
     pub session: String,
     /// The agent's key.
@@ -38,7 +41,8 @@ impl Header {
     /// Of a recording that begins.
     pub fn new(session: &str, agent: &str, (directory, time, model): (&Path, &str, &str)) -> Header {
         let [session, agent, time, model] = [session, agent, time, model].map(str::to_owned);
-        Header { version: VERSION, session, agent, directory: directory.to_owned(), time, model }
+        let throng = env!("CARGO_PKG_VERSION").to_owned();
+        Header { version: VERSION, throng, session, agent, directory: directory.to_owned(), time, model }
     }
 }
 
@@ -49,6 +53,9 @@ pub(super) struct Line {
     pub call: usize,
     /// What was asked.
     pub request: Change,
+    /// Temporary paths that it is the first to name: who goes on with the recording goes on with their numbers.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub temporary: Vec<String>,
     /// What came, in its order.
     pub events: Vec<ModelEvent>,
     /// Why no answer came. Neither this nor an answer: it was interrupted.
@@ -165,8 +172,43 @@ pub(super) fn file(dir: &Path, agent: &str, ending: &str) -> Result<PathBuf, Err
     Ok(dir.join(format!("{agent}.{ending}")))
 }
 
-/// What a recording holds. A last line that was cut off by a kill is none.
-pub(super) fn read(path: &Path) -> Result<(Header, Vec<Line>), Error> {
+/// Keys of the sub-agents of an agent, theirs too, that are recorded in a directory. Members' names hold no dot.
+///
+/// # Errors
+/// The directory cannot be read.
+pub(super) fn sub_agents(dir: &Path, agent: &str) -> Result<Vec<String>, Error> {
+    let failed = |e: std::io::Error| Error::Settings(format!("cannot read {}: {e}", dir.display()));
+    let mut keys = Vec::new();
+    for entry in std::fs::read_dir(dir).map_err(failed)? {
+        let name = entry.map_err(failed)?.file_name();
+        let key = name.to_str().and_then(|name| name.strip_suffix(".jsonl"));
+        let Some(key) = key else { continue };
+        let numbers = key.strip_prefix(agent).and_then(|rest| rest.strip_prefix('.'));
+        let is_number = |part: &str| !part.is_empty() && part.bytes().all(|b| b.is_ascii_digit());
+        if numbers.is_some_and(|numbers| numbers.split('.').all(is_number)) {
+            keys.push(key.to_owned());
+        }
+    }
+    keys.sort();
+    Ok(keys)
+}
+
+/// What a recording holds.
+#[derive(Debug)]
+pub(super) struct Found {
+    /// The first line.
+    pub header: Header,
+    /// The calls in their order.
+    pub lines: Vec<Line>,
+    /// Whether a last line was cut off by a kill. It is none, and what stands before it counts.
+    pub is_torn: bool,
+}
+
+/// Reads a recording.
+///
+/// # Errors
+/// It cannot be read, or a whole line of it is none of a recording.
+pub(super) fn read(path: &Path) -> Result<Found, Error> {
     let bytes =
         std::fs::read(path).map_err(|e| Error::Settings(format!("cannot read {}: {e}", path.display())))?;
     let bad = |line: usize, problem: String| {
@@ -195,6 +237,6 @@ pub(super) fn read(path: &Path) -> Result<(Header, Vec<Line>), Error> {
             let problem = format!("call {number} is missing in {}: record again", path.display());
             Err(Error::Settings(problem))
         }
-        None => Ok((header, calls)),
+        None => Ok(Found { header, lines: calls, is_torn: whole < bytes.len() }),
     }
 }

@@ -70,6 +70,18 @@ impl Known {
         self
     }
 
+    /// These temporary paths were met before, in this order.
+    #[must_use]
+    pub(super) fn having_met(mut self, temporary: Vec<String>) -> Known {
+        self.temporary = temporary;
+        self
+    }
+
+    /// The temporary paths that were met, in their order.
+    pub(super) fn met(&self) -> &[String] {
+        &self.temporary
+    }
+
     /// The text with names for values. Temporary paths get numbers as they are met.
     pub fn named(&mut self, text: &str) -> String {
         let mut temporary = std::mem::take(&mut self.temporary);

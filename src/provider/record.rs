@@ -109,7 +109,7 @@ impl Tape {
             Err(e) => Err(e),
         }
         .map_err(|e| failed("open", &e))?;
-        let (found, lines) = cassette::read(&path)?;
+        let cassette::Found { header: found, lines, .. } = cassette::read(&path)?;
         if found.session != header.session {
             return Err(Error::Settings(format!(
                 "{} holds the recording of another session ({}): name another directory, or remove it",
@@ -125,13 +125,16 @@ impl Tape {
         let cut =
             whole.and_then(|whole| file.set_len(whole as u64)).and_then(|()| file.seek(SeekFrom::End(0)));
         cut.map_err(|e| failed("mend", &e))?;
+        let known = known.having_met(lines.into_iter().flat_map(|line| line.temporary).collect());
         // The first request of this process stands whole: nobody remembers the one before.
         Ok(Tape { path, file, known, before, calls })
     }
 
     /// The line of a call that begins, and what its end is written with.
     fn begin(&mut self, request: &Request) -> Result<(Line, File, (PathBuf, Known)), Error> {
+        let met = self.known.met().len();
         let plain = Plain::of(request, &mut self.known);
+        let temporary = self.known.met()[met..].to_vec();
         let change = plain.since(&self.before);
         self.before = plain;
         self.calls += 1;
@@ -139,8 +142,14 @@ impl Tape {
         let file = file.map_err(|e| {
             Error::Settings(format!("cannot write the recording {}: {e}", self.path.display()))
         })?;
-        let line =
-            Line { call: self.calls, request: change, events: Vec::new(), error: None, time: String::new() };
+        let line = Line {
+            call: self.calls,
+            request: change,
+            temporary,
+            events: Vec::new(),
+            error: None,
+            time: String::new(),
+        };
         Ok((line, file, (self.path.clone(), self.known.clone())))
     }
 }

@@ -16,6 +16,8 @@ use std::time::SystemTime;
 #[derive(Debug)]
 pub struct Replay {
     dir: PathBuf,
+    /// Key of the agent; its sub-agents have it with a number.
+    agent: String,
     known: Known,
     moment: Moment,
     tapes: BTreeMap<String, Tape>,
@@ -27,6 +29,8 @@ struct Tape {
     path: PathBuf,
     header: Header,
     calls: std::vec::IntoIter<Line>,
+    /// Whether a call after these was cut off.
+    is_torn: bool,
     known: Known,
     /// The recorded request before.
     before: Plain,
@@ -43,12 +47,12 @@ impl Replay {
         let tape = Tape::open(dir, agent, Known::new())?;
         let moment = Moment::at(began(&tape.header));
         let tapes = BTreeMap::from([(agent.to_owned(), tape)]);
-        Ok(Replay { dir: dir.to_owned(), known: Known::new(), moment, tapes })
+        Ok(Replay { dir: dir.to_owned(), agent: agent.to_owned(), known: Known::new(), moment, tapes })
     }
 
     /// What the recording of the agent says of itself.
     pub fn header(&self) -> Option<&Header> {
-        self.tapes.values().next().map(|tape| &tape.header)
+        self.tapes.get(&self.agent).map(|tape| &tape.header)
     }
 
     /// The values of this run.
@@ -75,6 +79,11 @@ impl Replay {
         deltas: Deltas,
     ) -> Result<Vec<Result<ModelEvent, Error>>, Error> {
         if !self.tapes.contains_key(agent) {
+            let path = cassette::file(&self.dir, agent, "jsonl")?;
+            if !path.exists() {
+                let difference = format!("{agent} was not recorded: there is no {}", path.display());
+                return Err(Error::Differs { difference });
+            }
             self.tapes.insert(agent.to_owned(), Tape::open(&self.dir, agent, self.known.clone())?);
         }
         let tape = self.tapes.get_mut(agent);
@@ -96,24 +105,37 @@ impl Replay {
     /// # Errors
     /// Recorded calls were not made.
     pub(super) fn end(&self) -> Result<(), Error> {
-        let unfinished = self.tapes.values().find(|tape| tape.calls.len() > 0);
-        unfinished.map_or(Ok(()), |tape| {
-            let made = tape.made;
-            let difference = format!(
-                "the session is over, and of the {} recorded calls of {} only {made} were made",
-                made + tape.calls.len(),
-                tape.path.display()
-            );
-            Err(Error::Differs { difference })
-        })
+        self.tapes.values().try_for_each(Tape::end)?;
+        // Sub-agents that were recorded, and have asked nothing now.
+        let mut others = cassette::sub_agents(&self.dir, &self.agent)?;
+        others.retain(|key| !self.tapes.contains_key(key));
+        others.iter().try_for_each(|key| Tape::open(&self.dir, key, Known::new())?.end())
     }
 }
 
 impl Tape {
     fn open(dir: &Path, agent: &str, known: Known) -> Result<Tape, Error> {
         let path = cassette::file(dir, agent, "jsonl")?;
-        let (header, calls) = cassette::read(&path)?;
-        Ok(Tape { path, header, calls: calls.into_iter(), known, before: Plain::default(), made: 0 })
+        let cassette::Found { header, lines, is_torn } = cassette::read(&path)?;
+        if is_torn {
+            tracing::warn!(path = %path.display(), "the recording's last line was cut off: it does not count");
+        }
+        let calls = lines.into_iter();
+        Ok(Tape { path, header, calls, is_torn, known, before: Plain::default(), made: 0 })
+    }
+
+    /// Whether all of its calls were made.
+    fn end(&self) -> Result<(), Error> {
+        let (made, left) = (self.made, self.calls.len());
+        if left == 0 {
+            return Ok(());
+        }
+        let difference = format!(
+            "the session is over, and of the {} recorded calls of {} only {made} were made",
+            made + left,
+            self.path.display()
+        );
+        Err(Error::Differs { difference })
     }
 
     /// The recorded call, if the request is the recorded one.
@@ -125,8 +147,9 @@ impl Tape {
         let Some(line) = self.calls.next() else {
             let last = asked.messages.last().map(shown).unwrap_or_default();
             let path = self.path.display();
+            let torn = if self.is_torn { ", and a last line that was cut off" } else { "" };
             return differs(format!(
-                "call {number} was not recorded: {path} holds {}; asked: {last}",
+                "call {number} was not recorded: {path} holds {}{torn}; asked: {last}",
                 number - 1
             ));
         };

@@ -153,12 +153,13 @@ fn probe_d10_calls_that_are_missing_or_left_are_a_difference() {
     let whole = world.read("tape/main.jsonl");
     let lines: Vec<&str> = whole.lines().collect();
     let first_three = format!("{}\n", lines[..3].join("\n"));
-    // A torn last line is none.
-    for text in [first_three.clone(), format!("{first_three}{}", &lines[3][..lines[3].len() / 2])] {
+    // A torn last line is none, and is told.
+    let torn = format!("{first_three}{}", &lines[3][..lines[3].len() / 2]);
+    for (text, holds) in [(first_three, "2"), (torn, "2, and a last line that was cut off")] {
         world.write("tape/main.jsonl", text);
         replay(&world, LOOK)
             .code(6)
-            .complains("call 3 was not recorded: tape/main.jsonl holds 2; asked: user");
+            .complains(&format!("call 3 was not recorded: tape/main.jsonl holds {holds}; asked: user"));
     }
     world.write("tape/main.jsonl", &whole);
     let limited = agent(&world, LOOK, &["--replay", "tape", "--max-turns", "2"]).run();

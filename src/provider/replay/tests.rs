@@ -267,3 +267,81 @@ fn d10_an_interrupted_call_stops_a_replay_with_words() {
     let Some((1, Some(Error::Differs { difference }))) = found else { panic!("{found:?}") };
     assert!(difference.ends_with("was interrupted when it was recorded: it has no answer"), "{difference}");
 }
+
+/// What a replay of `main` gives for calls of these agents, and at its end.
+fn replayed(calls: &[(&str, &Exchange)], dir: &Path) -> (Vec<Option<Error>>, Result<(), Error>) {
+    let runtime = runtime();
+    let _inside = runtime.enter();
+    let mut replay = Replay::new(dir, "main").unwrap().knowing(known());
+    let mut errors = Vec::new();
+    for (agent, exchange) in calls {
+        let events = all_of(replay.start(agent, &exchange.request, Deltas::Wanted), &runtime);
+        errors.push(if events == exchange.events { None } else { events.into_iter().find_map(Result::err) });
+    }
+    (errors, replay.end())
+}
+
+#[test]
+fn probe_d10_each_sub_agent_has_its_own_recording() {
+    let dir = tempfile::tempdir().unwrap();
+    let one = |word: &str| {
+        let words = || vec![word.to_owned()];
+        let turn = Turn { said: words(), answer: words(), shrinks: false, fails: false, role: None };
+        exchanges(&[turn]).remove(0)
+    };
+    let (main, first, second) = (one("go on"), one("first"), one("second"));
+    let runtime = runtime();
+    let inside = runtime.enter();
+    let settings = ServiceSettings::of(&Environment::fake(&[])).unwrap();
+    let header = Header::new("id-7-id", "main", (Path::new("/w/x"), "2026-12-01T00:00:00.000Z", "m"));
+    let mut recorder = Recorder::new(Service::new(settings), dir.path(), (header, known())).unwrap();
+    // Both are on their way at once, and the later one is answered first.
+    let all = [("main", &main), ("main.1", &first), ("main.1.2", &second)];
+    let begun: Vec<_> = all.iter().map(|(key, one)| recorder.begin(key, &one.request).unwrap()).collect();
+    for (recording, (_, exchange)) in begun.into_iter().zip(all).rev() {
+        all_of(recording.of(Answering::of(exchange.events.clone())), &runtime);
+    }
+    drop(inside);
+    let others = [("main", &main), ("main.1.2", &second), ("main.1", &first)];
+    assert_eq!(replayed(&others, dir.path()), (vec![None; 3], Ok(())));
+    // Another one's request is a difference, and so is an agent that was not there or has gone.
+    let (errors, _) = replayed(&[("main", &main), ("main.1", &second)], dir.path());
+    let Some(Error::Differs { difference }) = &errors[1] else { panic!("{errors:?}") };
+    assert!(
+        difference.contains("main.1.jsonl: message 1 block 1 (text) text, line 1: recorded"),
+        "{difference}"
+    );
+    let (errors, _) = replayed(&[("main", &main), ("main.2", &first)], dir.path());
+    let Some(Error::Differs { difference }) = &errors[1] else { panic!("{errors:?}") };
+    assert!(difference.starts_with("main.2 was not recorded: there is no "), "{difference}");
+    let (errors, end) = replayed(&others[..2], dir.path());
+    let Err(Error::Differs { difference }) = end else { panic!("{errors:?} {end:?}") };
+    assert!(
+        difference.contains("of the 1 recorded calls of ") && difference.contains("main.1.jsonl only 0"),
+        "{difference}"
+    );
+    // A member of another name is none of its sub-agents.
+    for name in ["main-2.1.jsonl", "main.x.jsonl", "mainly.1.jsonl", "main..jsonl"] {
+        std::fs::write(dir.path().join(name), "none").unwrap();
+    }
+    assert_eq!(replayed(&others, dir.path()), (vec![None; 3], Ok(())));
+}
+
+#[test]
+fn d10_an_agent_that_goes_on_after_its_conversation_was_shrunk_numbers_temporary_paths_as_before() {
+    let turn = |said: &str, answer: &str, shrinks: bool| {
+        let (said, answer) = (vec![said.to_owned()], vec![answer.to_owned()]);
+        Turn { said, answer, shrinks, fails: false, role: None }
+    };
+    let all = exchanges(&[
+        turn("go on", "/tmp/tmp.Ab3dEf9hIj", false),
+        turn("go on", "go on", false),
+        turn("go on", "/tmp/made-by-model", true),
+        turn("go on", "go on", false),
+    ]);
+    for per_process in 1..=4 {
+        let dir = tempfile::tempdir().unwrap();
+        record(&all, dir.path(), per_process);
+        assert_eq!(first_difference(&all, dir.path()), None, "{per_process} calls for each process");
+    }
+}

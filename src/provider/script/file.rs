@@ -1,5 +1,6 @@
 //! A script as its file has it: turns, what begins them, their steps (D10). `docs/replay.md` describes it for users.
 
+use super::super::Usage;
 use crate::config::{Error, Source};
 use regex::Regex;
 use serde::Deserialize;
@@ -12,7 +13,9 @@ use toml::de::{DeTable, DeValue};
 
 const KEYS: [&str; 1] = ["turn"];
 const TURN_KEYS: [&str; 6] = ["on", "from", "contains", "matches", "repeat", "step"];
-const STEP_KEYS: [&str; 3] = ["expect", "say", "calls"];
+const STEP_KEYS: [&str; 4] = ["expect", "say", "calls", "usage"];
+const USAGE_KEYS: [&str; 4] =
+    ["input_tokens", "cache_creation_input_tokens", "cache_read_input_tokens", "output_tokens"];
 const CALL_KEYS: [&str; 2] = ["tool", "input"];
 const EXPECT_KEYS: [&str; 5] = ["call", "contains", "not_contains", "is_error", "matches"];
 
@@ -75,6 +78,8 @@ pub(super) struct Step {
     pub say: Option<String>,
     /// What is called.
     pub calls: Vec<Call>,
+    /// What the answer takes, so that limits can be tried.
+    pub usage: Usage,
 }
 
 /// A call of a tool.
@@ -127,6 +132,8 @@ struct RawStep {
     say: Option<String>,
     #[serde(default)]
     calls: Vec<RawCall>,
+    #[serde(default)]
+    usage: Usage,
 }
 
 #[derive(Deserialize)]
@@ -259,7 +266,7 @@ fn step(source: &Source, raw: RawStep) -> Result<Step, Error> {
         }
     }
     let call = |raw: RawCall| Call { tool: raw.tool, input: json(toml::Value::Table(raw.input)) };
-    Ok(Step { expect, say: raw.say, calls: raw.calls.into_iter().map(call).collect() })
+    Ok(Step { expect, say: raw.say, calls: raw.calls.into_iter().map(call).collect(), usage: raw.usage })
 }
 
 fn pattern(source: &Source, span: &Range<usize>, text: &str) -> Result<Regex, Error> {
@@ -291,6 +298,9 @@ fn check_keys(source: &Source) -> Result<(), Error> {
             known(source, step, ("key of [[turn.step]]", &STEP_KEYS))?;
             for call in tables(step, "calls") {
                 known(source, call, ("key of a call", &CALL_KEYS))?;
+            }
+            for usage in tables(step, "usage") {
+                known(source, usage, ("key of usage", &USAGE_KEYS))?;
             }
             for expect in tables(step, "expect") {
                 known(source, expect, ("key of expect", &EXPECT_KEYS))?;

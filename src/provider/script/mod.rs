@@ -18,6 +18,8 @@ const LEADER: &str = "team-lead";
 const SHOWN_CHARS_MAX: usize = 400;
 /// What is said where the script says nothing more.
 const SILENCE: &str = "Done.";
+/// Placeholder for the results of the last calls.
+const LAST_RESULT: &str = "last_result";
 
 /// A script that is played.
 #[derive(Debug)]
@@ -48,6 +50,8 @@ struct Came {
     values: BTreeMap<String, String>,
     /// Answers that were given.
     answers: usize,
+    /// What the last answer takes.
+    usage: Usage,
 }
 
 /// Something that was said to the agent.
@@ -111,10 +115,10 @@ impl Script {
         }
         let content = came.answer(&self.file)?;
         let calls = content.iter().any(|block| block.kind() == "tool_use");
-        let (id, model) = (format!("msg_{}", came.answers), request.model.clone());
+        let (id, model, usage) = (format!("msg_{}", came.answers), request.model.clone(), came.usage);
         self.came = came;
         let stop_reason = if calls { "tool_use" } else { "end_turn" }.to_owned();
-        Ok(Answer { id, model, content, stop_reason, usage: Usage::default() })
+        Ok(Answer { id, model, content, stop_reason, usage })
     }
 
     /// The session is over.
@@ -158,11 +162,12 @@ impl Came {
     /// The next answer.
     fn answer(&mut self, file: &File) -> Result<Vec<Block>, Error> {
         self.answers += 1;
+        self.usage = Usage::default();
         let mut blocks = Vec::new();
         let mut is_first = true;
         loop {
             let (at, number, about) = match self.current.take() {
-                Some((at, number)) => (at, number, std::mem::take(&mut self.results)),
+                Some((at, number)) => (at, number, self.take_results()),
                 None => match self.begin(file)? {
                     Begins::Turn(at, said) => (at, 0, vec![said]),
                     Begins::Nothing if is_first => return Err(nothing_to_do(file)),
@@ -193,6 +198,15 @@ impl Came {
             blocks.push(Block::text(SILENCE));
         }
         Ok(blocks)
+    }
+
+    /// What the last calls gave.
+    fn take_results(&mut self) -> Vec<Said> {
+        let results = std::mem::take(&mut self.results);
+        if !results.is_empty() {
+            self.values.insert(LAST_RESULT.to_owned(), together(&results));
+        }
+        results
     }
 
     /// The first turn that something which was said begins.
@@ -251,7 +265,7 @@ impl Came {
             None => about,
             Some(call) => call.checked_sub(1).and_then(|at| about.get(at..=at)).unwrap_or_default(),
         };
-        let text = of.iter().map(|said| said.text.as_str()).collect::<Vec<_>>().join("\n");
+        let text = together(of);
         let unmet = if of.is_empty() {
             Some(match expect.call {
                 Some(call) => format!("expected a result of call {call}, and there were {}", about.len()),
@@ -297,11 +311,17 @@ impl Came {
             None => Ok(filled(text, &self.values)),
             Some(name) => Err(Error::Differs {
                 difference: format!(
-                    "{}: {place}: {{{name}}} was not found by any pattern yet",
-                    file.path.display()
+                    "{}: {place}: {{{name}}} has no value yet: {}",
+                    file.path.display(),
+                    if name == LAST_RESULT {
+                        "nothing was called"
+                    } else {
+                        "it was not found by any pattern"
+                    }
                 ),
             }),
         };
+        add(&mut self.usage, &step.usage);
         if let Some(text) = &step.say {
             blocks.push(Block::text(fill(text)?));
         }
@@ -385,6 +405,20 @@ fn heard(text: &str) -> Heard {
     Heard { on, from: Some(plain(from)), task: task.map(str::to_owned), text: plain(body) }
 }
 
+/// The texts, each on lines of its own.
+fn together(all: &[Said]) -> String {
+    all.iter().map(|said| said.text.as_str()).collect::<Vec<_>>().join("\n")
+}
+
+/// An answer can be made of steps of several turns.
+fn add(sum: &mut Usage, one: &Usage) {
+    sum.input_tokens = sum.input_tokens.saturating_add(one.input_tokens);
+    sum.cache_creation_input_tokens =
+        sum.cache_creation_input_tokens.saturating_add(one.cache_creation_input_tokens);
+    sum.cache_read_input_tokens = sum.cache_read_input_tokens.saturating_add(one.cache_read_input_tokens);
+    sum.output_tokens = sum.output_tokens.saturating_add(one.output_tokens);
+}
+
 /// The text of a result.
 fn content(block: &Block) -> String {
     match block.0.get("content") {
@@ -422,11 +456,11 @@ fn filled(text: &str, values: &BTreeMap<String, String>) -> String {
     out
 }
 
-/// A placeholder that a pattern should have found, and has not.
+/// A placeholder that should have its value from a pattern or a call, and has not.
 fn unset<'t>(text: &'t str, file: &File, values: &BTreeMap<String, String>) -> Option<&'t str> {
     names(text)
         .map(|(_, name)| name)
-        .find(|name| file.captures.contains(*name) && !values.contains_key(*name))
+        .find(|name| (*name == LAST_RESULT || file.captures.contains(*name)) && !values.contains_key(*name))
 }
 
 /// A text as an error shows it.

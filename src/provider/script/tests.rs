@@ -193,7 +193,45 @@ fn a_placeholder_without_a_value_is_not_passed_on() {
         "[[turn]]\non = \"prompt\"\n[[turn.step]]\nsay = \"{id}\"\n[[turn]]\non = \"mail\"\nmatches = \"(?<id>x)\"\n\
          [[turn.step]]\nsay = \"{id} {other}\"\n",
     );
-    assert!(difference(talk.say("go")).contains("{id} was not found by any pattern yet"));
+    assert!(difference(talk.say("go")).contains("{id} has no value yet: it was not found by any pattern"));
     talk.messages.clear();
     assert_eq!(talk.say(&mail("a", "x")).unwrap().content[0].as_text(), Some("x {other}"));
+}
+
+#[test]
+fn d10_the_last_result_is_a_placeholder() {
+    let step = |say: &str| format!("[[turn]]\non = \"prompt\"\n[[turn.step]]\nsay = \"{say}\"\n");
+    let calls = "calls = [{ tool = \"Read\" }, { tool = \"Bash\" }]\n[[turn.step]]\nsay = \"It gave {last_result}!\"\n";
+    let mut talk = Talk::new(&format!("{}{calls}", step("I call.")));
+    assert_eq!(talk.say("go").unwrap().content.len(), 3);
+    assert_eq!(talk.result("a\nb", No).unwrap().content[0].as_text(), Some("It gave a\nb\na\nb!"));
+    let too_early = difference(Talk::new(&step("{last_result}")).say("go"));
+    assert!(too_early.ends_with("step 1: {last_result} has no value yet: nothing was called"), "{too_early}");
+}
+
+#[test]
+fn d10_a_step_takes_the_tokens_that_it_names() {
+    let text = |usage: &str| {
+        let call = "calls = [{ tool = \"Read\" }]\nusage = { input_tokens = 7, output_tokens = 2 }";
+        let mail = "[[turn]]\non = \"mail\"\n[[turn.step]]\nsay = \"y\"\nusage = { output_tokens = 1 }\n";
+        format!(
+            "[[turn]]\non = \"prompt\"\n[[turn.step]]\n{call}\n[[turn.step]]\nsay = \"x\"\n{usage}\n{mail}"
+        )
+    };
+    let mut talk = Talk::new(&text("usage = { cache_read_input_tokens = 30 }"));
+    let first = talk.say("go").unwrap().usage;
+    assert_eq!(first, Usage { input_tokens: 7, output_tokens: 2, ..Usage::default() });
+    // Each answer its own, and one that goes on with the next turn takes what both take.
+    assert_eq!(
+        talk.result("a", No).unwrap().usage,
+        Usage { cache_read_input_tokens: 30, ..Usage::default() }
+    );
+    let mut talk = Talk::new(&text("usage = { cache_read_input_tokens = 30 }"));
+    talk.say("go").unwrap();
+    let mut both = vec![Block::result("call_1_1", &super::super::Content::Text("a".to_owned()), No)];
+    both.push(Block::text(mail("ann", "hi")));
+    let usage = talk.hear(both).unwrap().usage;
+    assert_eq!(usage, Usage { cache_read_input_tokens: 30, output_tokens: 1, ..Usage::default() });
+    let error = script(&text("usage = { tokens = 3 }")).unwrap_err().to_string();
+    assert!(error.contains("bob.toml:8: unknown key of usage 'tokens'"), "{error}");
 }
