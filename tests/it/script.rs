@@ -188,3 +188,31 @@ fn the_page_on_replay_shows_a_team_that_runs() {
     run().code(6).complains("ann.toml:9: turn 1 (on task), step 2: expected a match of");
     world.assert_nothing_left();
 }
+
+#[test]
+fn d10_limits_are_tried_with_the_tokens_that_a_script_names() {
+    let world = World::new();
+    let turn =
+        "[[turn]]\non = \"prompt\"\n[[turn.step]]\nusage = { input_tokens = 900, output_tokens = 50 }\n";
+    world.write(
+        "model/main.toml",
+        format!("{turn}calls = [{{ tool = \"Bash\", input = {{ command = \"echo hi\" }} }}]\n"),
+    );
+    let run = |tokens: &str| {
+        let words = [
+            "agent",
+            "run",
+            "--allow",
+            "Bash",
+            "--replay",
+            "model",
+            "--prompt",
+            "go",
+            "--max-tokens",
+            tokens,
+        ];
+        world.throng(words).env("ANTHROPIC_BASE_URL", NOBODY).run()
+    };
+    run("949").code(1).complains("the limit of 949 tokens is reached (950 used)");
+    assert_eq!(run("951").ok().stdout, "Done.\n");
+}

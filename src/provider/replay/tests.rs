@@ -336,7 +336,7 @@ fn d10_an_agent_that_goes_on_after_its_conversation_was_shrunk_numbers_temporary
     let all = exchanges(&[
         turn("go on", "/tmp/tmp.Ab3dEf9hIj", false),
         turn("go on", "go on", false),
-        turn("go on", "/tmp/made-by-model", true),
+        turn("go on", "/tmp/made-by-chance1", true),
         turn("go on", "go on", false),
     ]);
     for per_process in 1..=4 {
