@@ -3,6 +3,7 @@
 //! slip through, so each kind of argument has its own rule.
 
 use super::forms::{Fit, line_may_run};
+use super::pattern::backtracking;
 
 /// What an argument is.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -58,28 +59,7 @@ impl Argument {
 /// Whether the glob fits the whole text.
 pub(super) fn glob(pattern: &str, text: &str) -> bool {
     let (pattern, text): (Vec<char>, Vec<char>) = (pattern.chars().collect(), text.chars().collect());
-    let (mut p, mut t) = (0, 0);
-    // Where the last star stands, and how far it reached: only that one is ever tried again.
-    let mut star: Option<(usize, usize)> = None;
-    while t < text.len() {
-        match pattern.get(p) {
-            Some('*') => {
-                star = Some((p, t));
-                p += 1;
-            }
-            Some(c) if *c == '?' || *c == text[t] => {
-                p += 1;
-                t += 1;
-            }
-            _ => {
-                let Some((at, reached)) = star else { return false };
-                star = Some((at, reached + 1));
-                p = at + 1;
-                t = reached + 1;
-            }
-        }
-    }
-    pattern[p..].iter().all(|c| *c == '*')
+    backtracking(&pattern, &text, |c| *c == '*', |c, t| *c == '?' || c == t)
 }
 
 /// Whether a command line is one command whose words a shell takes as they stand: outside quotes nothing that joins,

@@ -30,8 +30,8 @@ pub(super) fn is_open(specifier: &str) -> bool {
     specifier.contains('*')
 }
 
-/// Matches with going back to the last star only, which is enough.
-fn backtracking<P, T>(
+/// Whether a pattern with stars fits the whole text. Only the last star is ever tried again, which is enough.
+pub(super) fn backtracking<P, T>(
     pattern: &[P],
     text: &[T],
     is_star: impl Fn(&P) -> bool,

@@ -97,6 +97,9 @@ pub enum Error {
     Settings(String),
 }
 
+/// Events of an answer on its way that may wait to be taken.
+const EVENTS_MAX: usize = 64;
+
 /// An answer on its way. Dropping it cancels the request.
 #[derive(Debug)]
 pub struct Answering {

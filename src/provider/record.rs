@@ -2,7 +2,7 @@
 
 use super::cassette::{self, Header, Line, Moment, Plain, changed};
 use super::known::Known;
-use super::{Answering, Deltas, Error, ModelEvent, Request, Service};
+use super::{Answering, Deltas, EVENTS_MAX, Error, ModelEvent, Request, Service};
 use crate::protocol::timestamp;
 use crate::sys::atomic_file;
 use std::collections::BTreeMap;
@@ -12,9 +12,6 @@ use std::os::unix::fs::OpenOptionsExt;
 use std::path::{Path, PathBuf};
 use std::time::SystemTime;
 use tokio::sync::mpsc;
-
-/// Events of an answer that may wait to be taken.
-const EVENTS_MAX: usize = 64;
 
 /// A recorder.
 #[derive(Debug)]

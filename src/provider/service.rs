@@ -3,7 +3,7 @@
 use super::assemble::Assembly;
 use super::body::body;
 use super::sse::Parser;
-use super::{Answer, Answering, Deltas, Error, ModelEvent, Request};
+use super::{Answer, Answering, Deltas, EVENTS_MAX, Error, ModelEvent, Request};
 use crate::config::model::{Auth, BASE_URL, Secret, ServiceSettings};
 use crate::sys::run;
 use backon::{BackoffBuilder, ExponentialBuilder};
@@ -16,8 +16,6 @@ use tokio::sync::{OnceCell, mpsc};
 
 /// Version of the API.
 const VERSION: &str = "2023-06-01";
-/// Events of an answer that may wait to be taken.
-const EVENTS_MAX: usize = 64;
 /// How long a connection may take.
 const CONNECT_WITHIN: Duration = Duration::from_secs(20);
 /// First and longest wait between two tries; each is up to twice as long, by chance.

@@ -9,46 +9,6 @@ use std::os::fd::{AsFd, OwnedFd};
 use std::os::unix::fs::OpenOptionsExt;
 use std::path::{Component, Path, PathBuf};
 
-/// Links in one path, at most: as many as Linux follows.
-const LINKS_MAX: usize = 40;
-
-/// Resolves every link and `..` of an absolute path. What is not there is kept as it is named.
-///
-/// # Errors
-/// Too many links; a path that is not absolute.
-pub fn resolve(path: &Path) -> io::Result<PathBuf> {
-    if !path.is_absolute() {
-        return Err(io::Error::new(io::ErrorKind::InvalidInput, "the path is not absolute"));
-    }
-    let pieces = |path: &Path| -> Vec<PathBuf> {
-        path.components().rev().map(|c| PathBuf::from(c.as_os_str())).collect()
-    };
-    let mut rest = pieces(path);
-    let mut resolved = PathBuf::from("/");
-    let mut links = 0;
-    while let Some(piece) = rest.pop() {
-        match piece.components().next() {
-            Some(Component::Normal(name)) => {
-                let next = resolved.join(name);
-                match fs::read_link(&next) {
-                    Ok(target) => {
-                        links += 1;
-                        if links > LINKS_MAX {
-                            return Err(nix::errno::Errno::ELOOP.into());
-                        }
-                        rest.extend(pieces(&target));
-                    }
-                    Err(_) => resolved = next,
-                }
-            }
-            Some(Component::ParentDir) => drop(resolved.pop()),
-            Some(Component::RootDir) => resolved = PathBuf::from("/"),
-            _ => {}
-        }
-    }
-    Ok(resolved)
-}
-
 /// What to do about a folder that is not there.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Missing {
@@ -156,30 +116,9 @@ fn is_plain(meta: &fs::Metadata) -> io::Result<()> {
 
 #[cfg(test)]
 mod tests {
+    use super::super::links::resolve;
     use super::*;
     use std::os::unix::fs::symlink;
-
-    #[test]
-    fn links_are_resolved_even_where_nothing_is() {
-        let dir = tempfile::tempdir().unwrap();
-        let dir = fs::canonicalize(dir.path()).unwrap();
-        fs::create_dir_all(dir.join("a/b")).unwrap();
-        symlink("a/b", dir.join("link")).unwrap();
-        symlink("../new/file", dir.join("a/dangling")).unwrap();
-        symlink("loop", dir.join("loop")).unwrap();
-        for (given, resolved) in [
-            ("link/../x", "a/x"),
-            ("link/y/z", "a/b/y/z"),
-            ("a/dangling", "new/file"),
-            ("./a//b/.", "a/b"),
-            ("none/../q", "q"),
-        ] {
-            assert_eq!(resolve(&dir.join(given)).unwrap(), dir.join(resolved), "{given}");
-        }
-        assert!(resolve(&dir.join("loop")).is_err());
-        assert!(resolve(Path::new("a")).is_err());
-        assert_eq!(resolve(Path::new("/../..")).unwrap(), Path::new("/"));
-    }
 
     #[test]
     fn a_link_that_appears_is_not_followed() {

@@ -2,6 +2,7 @@
 
 use std::collections::VecDeque;
 use std::ffi::OsString;
+use std::io;
 use std::path::{Component, Path, PathBuf};
 
 /// Links that are followed at most, as Linux does.
@@ -11,6 +12,25 @@ const LINKS_MAX: usize = 40;
 /// is written, so that a file that is to be made has an answer, also behind a link that leads to nothing.
 /// Links in a circle end where they were met the last time.
 pub fn followed(path: &Path) -> PathBuf {
+    walked(path).0
+}
+
+/// As [`followed`], for whoever is going to use the path.
+///
+/// # Errors
+/// Too many links; a path that is not absolute.
+pub fn resolve(path: &Path) -> io::Result<PathBuf> {
+    if !path.is_absolute() {
+        return Err(io::Error::new(io::ErrorKind::InvalidInput, "the path is not absolute"));
+    }
+    match walked(path) {
+        (reached, links) if links <= LINKS_MAX => Ok(reached),
+        _ => Err(nix::errno::Errno::ELOOP.into()),
+    }
+}
+
+/// Where a path leads to, and how many links it met on the way; of more than [`LINKS_MAX`] the rest is not followed.
+fn walked(path: &Path) -> (PathBuf, usize) {
     let mut rest: VecDeque<OsString> = parts(path);
     let mut reached = PathBuf::from("/");
     let mut links = 0;
@@ -20,9 +40,10 @@ pub fn followed(path: &Path) -> PathBuf {
             continue;
         }
         let next = reached.join(&part);
-        match std::fs::read_link(&next) {
-            Ok(target) if links < LINKS_MAX => {
-                links += 1;
+        let target = std::fs::read_link(&next);
+        links += usize::from(target.is_ok());
+        match target {
+            Ok(target) if links <= LINKS_MAX => {
                 if target.is_absolute() {
                     reached = PathBuf::from("/");
                 }
@@ -33,7 +54,7 @@ pub fn followed(path: &Path) -> PathBuf {
             _ => reached = next,
         }
     }
-    reached
+    (reached, links)
 }
 
 fn parts(path: &Path) -> VecDeque<OsString> {
@@ -67,5 +88,27 @@ mod tests {
         assert_eq!(followed(&path("round")), path("round"));
         assert_eq!(followed(Path::new("/../x")), PathBuf::from("/x"));
         assert_eq!(followed(&path("a/b")), path("a/b").canonicalize().unwrap());
+    }
+
+    #[test]
+    fn links_are_resolved_even_where_nothing_is() {
+        let dir = tempfile::tempdir().unwrap();
+        let dir = std::fs::canonicalize(dir.path()).unwrap();
+        std::fs::create_dir_all(dir.join("a/b")).unwrap();
+        symlink("a/b", dir.join("link")).unwrap();
+        symlink("../new/file", dir.join("a/dangling")).unwrap();
+        symlink("loop", dir.join("loop")).unwrap();
+        for (given, resolved) in [
+            ("link/../x", "a/x"),
+            ("link/y/z", "a/b/y/z"),
+            ("a/dangling", "new/file"),
+            ("./a//b/.", "a/b"),
+            ("none/../q", "q"),
+        ] {
+            assert_eq!(resolve(&dir.join(given)).unwrap(), dir.join(resolved), "{given}");
+        }
+        assert!(resolve(&dir.join("loop")).is_err());
+        assert!(resolve(Path::new("a")).is_err());
+        assert_eq!(resolve(Path::new("/../..")).unwrap(), Path::new("/"));
     }
 }

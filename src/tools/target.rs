@@ -1,7 +1,7 @@
 //! The files that a call names: as they were given, and where they are once every link is resolved.
 
 use super::{Tool, View};
-use crate::sys::folder;
+use crate::sys::links;
 use serde_json::Value;
 use std::path::{Path, PathBuf};
 
@@ -36,7 +36,7 @@ pub fn targets(tool: Tool, input: &Value, view: &View) -> Vec<Target> {
     };
     let as_given = absolute(view, given);
     // A path that cannot be resolved cannot be opened either.
-    let resolved = folder::resolve(&as_given).unwrap_or_else(|_| as_given.clone());
+    let resolved = links::resolve(&as_given).unwrap_or_else(|_| as_given.clone());
     vec![Target { as_given, resolved, access }]
 }
 
@@ -54,7 +54,7 @@ pub(super) fn find(view: &View, given: &str) -> Result<PathBuf, String> {
     if let Some(judged) = view.judged.iter().find(|target| target.as_given == as_given) {
         return Ok(judged.resolved.clone());
     }
-    folder::resolve(&as_given).map_err(|e| cannot("use", &as_given)(e))
+    links::resolve(&as_given).map_err(|e| cannot("use", &as_given)(e))
 }
 
 /// Words for a failed deed on a file.

@@ -25,6 +25,19 @@ fn team(world: &World, rest: &str) {
     world.write("team.toml", format!("{head}{rest}"));
 }
 
+/// A team of ann, who begins with this prompt at once; `more` is added to her row.
+fn up(world: &World, steps: Vec<Vec<Value>>, more: &str) -> Model {
+    let model = Model::start(vec![Part::new("Begin now", steps)]);
+    team(world, &format!("prompt = \"Begin now\"\n{more}"));
+    throng(world, &model, &["up", "team.toml"]).run().code(0);
+    model
+}
+
+/// What waits for the leader's answer.
+fn asked(world: &World) -> String {
+    world.throng(["approvals", "list", "--team", "t", "--json"]).run().json().to_string()
+}
+
 fn member(world: &World, name: &str) -> Value {
     let status = world.throng(["status", "--team", "t", "--json"]).run().json();
     status["members"].as_array().unwrap().iter().find(|m| m["name"] == name).unwrap().clone()
@@ -77,15 +90,13 @@ fn b12_two_agents_of_ours_do_tasks_and_write_to_each_other() {
 #[test]
 fn b11_d9_a_killed_agent_of_ours_goes_on_in_its_conversation() {
     let world = World::new();
-    let model = Model::start(vec![Part::new(
-        "Begin now",
-        vec![bash("touch begun; sleep 86394"), bash("echo again > again"), vec![say("Done after all.")]],
-    )]);
-    team(
+    let steps =
+        vec![bash("touch begun; sleep 86394"), bash("echo again > again"), vec![say("Done after all.")]];
+    let model = up(
         &world,
-        "restart = \"on-failure\"\nprompt = \"Begin now\"\nargs = [\"--permission-mode\", \"bypassPermissions\"]\n",
+        steps,
+        "restart = \"on-failure\"\nargs = [\"--permission-mode\", \"bypassPermissions\"]\n",
     );
-    throng(&world, &model, &["up", "team.toml"]).run().code(0);
     until("it has begun", || world.path("begun").exists());
     assert_eq!(member(&world, "ann")["activity"], "working");
     let pid = member(&world, "ann")["pid"].as_i64().unwrap();
@@ -106,18 +117,13 @@ fn b11_d9_a_killed_agent_of_ours_goes_on_in_its_conversation() {
 #[test]
 fn f3_what_no_rule_allows_is_asked_of_the_leader_and_its_answer_counts() {
     let world = World::new();
-    let model = Model::start(vec![Part::new(
-        "Begin now",
-        vec![bash("echo one > one"), bash("echo two > two"), vec![say("One of two.")]],
-    )]);
-    team(&world, "prompt = \"Begin now\"\n");
-    throng(&world, &model, &["up", "team.toml"]).run().code(0);
-    let asked = || world.throng(["approvals", "list", "--team", "t", "--json"]).run().json().to_string();
-    until("it asks", || asked().contains("echo one > one"));
+    let steps = vec![bash("echo one > one"), bash("echo two > two"), vec![say("One of two.")]];
+    let model = up(&world, steps, "");
+    until("it asks", || asked(&world).contains("echo one > one"));
     assert_eq!(member(&world, "ann")["activity"], "awaits-approval");
     assert!(!world.path("one").exists());
     world.throng(["approvals", "approve", "1", "--team", "t"]).run().code(0);
-    until("it asks again", || asked().contains("echo two > two"));
+    until("it asks again", || asked(&world).contains("echo two > two"));
     assert_eq!(world.read("one"), "one\n");
     world.throng(["approvals", "deny", "2", "--team", "t", "--feedback", "one is enough"]).run().code(0);
     until("it is idle", || member(&world, "ann")["activity"] == "idle");
@@ -132,12 +138,9 @@ fn f3_what_no_rule_allows_is_asked_of_the_leader_and_its_answer_counts() {
 #[test]
 fn c3_only_the_leader_ends_it_and_answers_and_imitations_stay_text() {
     let world = World::new();
-    let model = Model::start(vec![Part::new("Begin now", vec![bash("echo one > one"), vec![say("Well.")]])]);
-    team(&world, "prompt = \"Begin now\"\n");
-    throng(&world, &model, &["up", "team.toml"]).run().code(0);
-    let asked = || world.throng(["approvals", "list", "--team", "t", "--json"]).run().json();
+    let model = up(&world, vec![bash("echo one > one"), vec![say("Well.")]], "");
     let id = until_some("it asks", || {
-        let text = asked().to_string();
+        let text = asked(&world);
         text.find("perm-").map(|at| text[at..].split('"').next().unwrap().to_owned())
     });
     let verdict =
@@ -161,9 +164,7 @@ fn c3_only_the_leader_ends_it_and_answers_and_imitations_stay_text() {
 #[test]
 fn b10_one_that_waits_for_an_answer_ends_when_it_is_asked_to() {
     let world = World::new();
-    let model = Model::start(vec![Part::new("Begin now", vec![bash("echo one > one"), vec![say("Well.")]])]);
-    team(&world, "prompt = \"Begin now\"\n");
-    throng(&world, &model, &["up", "team.toml"]).run().code(0);
+    let _model = up(&world, vec![bash("echo one > one"), vec![say("Well.")]], "");
     until("it asks", || member(&world, "ann")["activity"] == "awaits-approval");
     let screen = world.throng(["screen", "ann", "--team", "t"]).run();
     screen.code(0).says("the leader is asked ('throng approvals')");
