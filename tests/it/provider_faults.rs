@@ -2,7 +2,7 @@
 
 use crate::provider::{KEY, answer, asked, hello, settings};
 use crate::support::service::{Part, Reply, Service};
-use crate::support::{World, until};
+use crate::support::{World, tools, until};
 use serde_json::json;
 use std::time::Duration;
 use throng::config::model::{Auth, Secret, ServiceSettings};
@@ -213,9 +213,7 @@ fn an_answer_that_nobody_waits_for_ends_at_once() {
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
     runtime.block_on(async {
         let answering = provider::Service::new(settings(&service)).start(&hello(), Deltas::Wanted);
-        while service.heard().is_empty() {
-            tokio::time::sleep(Duration::from_millis(5)).await;
-        }
+        tools::until("it is asked", || !service.heard().is_empty()).await;
         drop(answering);
         tokio::task::yield_now().await;
     });
